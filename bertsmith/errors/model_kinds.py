@@ -63,7 +63,7 @@ SYSTEM_KINDS = {
         ModelKind("a T5", (*WRITER_COMMANDS, *WRITTEN_TASKS), "t5"),
     )
 }
-"""Systems beside BERT, without their classifiers, by `model_type`."""
+"""Maps the `model_type` of each system beside BERT to its kind, without classifiers."""
 CLASSIFIER_KINDS = {
     "gpt2": ModelKind("a GPT classifier", (*CLASSIFIER_COMMANDS, "look")),
     "recurrent": ModelKind("an LSTM (or GRU) classifier", CLASSIFIER_COMMANDS),
@@ -73,8 +73,18 @@ CLASSIFIER_KINDS = {
         "a fine-tuned T5", ("predict", "serve", *WRITER_COMMANDS, *WRITTEN_TASKS), "t5"
     ),
 }
-"""Classifiers of systems beside BERT, by `model_type`."""
+"""Maps the `model_type` of systems beside BERT to the kind of their classifiers."""
 ALL_KINDS = (*ENCODERS, VECTOR_TABLE, *SYSTEM_KINDS.values(), *CLASSIFIER_KINDS.values())
+
+
+def name_of_family(model_type: str) -> str:
+    """Return the name by which people know a family; of BERT's relatives it is the `model_type`.
+
+    >>> name_of_family("marian"), name_of_family("roberta")
+    ('Transformer', 'roberta')
+    """
+    kind = SYSTEM_KINDS.get(model_type)
+    return model_type if kind is None else kind.noun.partition(" ")[2]  # without "a" or "an"
 
 
 class ModelKindError(CheckpointError):

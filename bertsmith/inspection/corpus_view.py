@@ -1,4 +1,4 @@
-"""A look at the texts of a file: statistics of all heads, and a map of the texts' vectors."""
+"""Statistics of a model's attention heads over the texts of a file, and a map of their vectors."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -38,8 +38,9 @@ SHOWN_CHARACTERS = 200
 class CorpusView:
     """Statistics over the texts of a file, and the map of their vectors.
 
-    `labels` has a label for each text: that of the file if the column was named, otherwise the one
-    that a classifier predicts. It is empty if there is neither. `texts` are shortened.
+    `labels` has a label for each text: the label in the file if its column was named, otherwise the
+    label that a classifier predicts. `labels` is empty if the file has none and the model is no
+    classifier. `texts` are shortened.
     """
 
     source: str
@@ -128,7 +129,8 @@ def _read_examples(
 ) -> list[Any]:
     definition = predictor.definition
     if isinstance(definition, Task) and not isinstance(definition, Embed):
-        # Columns of another task, such as the general ones of `look`, do not fit the reader.
+        # Columns of another class, such as the general `Columns` of `look`, do not fit the reader
+        # of this task.
         has_task_columns = isinstance(columns, definition.columns)
         reader = definition.reader(
             path,

@@ -1,4 +1,4 @@
-"""Decisions of a model about a shown text, and the logits that each of them comes from.
+"""Decisions of a model about a shown text, and the logits from which each decision comes.
 
 A prediction has one or several decisions: the labels with their probabilities, the entities, the
 answers, or the words for [MASK].
@@ -17,7 +17,7 @@ from bertsmith.inspection.head_outputs import apply_head, pack_copies
 from bertsmith.inspection.layer_outputs import LayerOutputs, compute_layers
 from bertsmith.inspection.layer_recorder import AttentionHead
 from bertsmith.inspection.saliency import Target
-from bertsmith.inspection.shown_text import ShownText
+from bertsmith.inspection.shown_text import ShownPiece, ShownText
 from bertsmith.model.bert import TOKEN_HEADS
 from bertsmith.tasks.fill_mask import FillMask
 from bertsmith.tasks.linear_classification import LinearTask
@@ -46,13 +46,13 @@ class Decision:
     Attributes:
         label: its name.
         value: its probability; the number of a regression; or the logit of a choice at a layer.
-        text: the words that it is about; empty if it is about all words.
+        text: the words that the decision is about; empty if it is about the text as a whole.
         part: the text that these words are in, 0 or 1.
-        start: their first character in that text.
-        end: one past their last character.
-        color: the index of its color; entities of one type have the same.
-        target: the logit that it comes from; None if there is no such logit.
-        row: the row of tokens whose logits it comes from; only choices have several.
+        start: the index of the words' first character in that text.
+        end: one past the index of their last character.
+        color: the index of a color on the page; entities of one type have the same color.
+        target: the logit from which the decision comes; None if there is no such logit.
+        row: the row of tokens to which the logit belongs; only choices have several rows.
         label_id: the id of its label, which is its column in the outputs of the head; 0 if the
             decision is not a label.
     """
@@ -140,10 +140,11 @@ def _list_decisions(
     if kind == "choices":
         # The other choices are in rows of their own, which the page does not show.
         decisions = [
-            each if each.row == shown_row else replace(each, target=None) for each in decisions
+            decision if decision.row == shown_row else replace(decision, target=None)
+            for decision in decisions
         ]
     if reference is not None:
-        order = {each.label: number for number, each in enumerate(reference.decisions)}
+        order = {decision.label: rank for rank, decision in enumerate(reference.decisions)}
         decisions = sorted(decisions, key=lambda each: order.get(each.label, len(order)))
     return decisions[:MAX_DECISIONS]
 
@@ -151,10 +152,10 @@ def _list_decisions(
 def decide_at_layers(
     loaded: LoadedDefinition[Any], decided: TextDecisions, lens: Sequence[NDArray[np.float32]]
 ) -> list[list[Decision]]:
-    """Return what the head would decide about the text as a whole at each layer.
+    """Return for each layer the decisions of the head about the text as a whole.
 
-    For a multiple choice, the value is the logit of the shown choice, since only that one has
-    vectors here. The list is empty for heads that decide about each token.
+    For a multiple choice, the value is the logit of the shown choice, since only that choice has
+    vectors here. The result is an empty list for heads that decide about each token.
 
     Args:
         lens: the logits that the head gives for the vectors of each layer ("logit lens"), fp32
@@ -166,13 +167,13 @@ def decide_at_layers(
         return [[Decision(name, float(logits[0, 0]))] for logits in lens]
     if head is None or decided.kind not in ("labels", "number", "answers"):
         return []
-    order = {each.label: number for number, each in enumerate(decided.decisions)}
+    order = {decision.label: rank for rank, decision in enumerate(decided.decisions)}
     layers = []
     for logits in lens:
         decisions = _decide_by_head(loaded, head, [shown], [logits])[1]
         if decided.kind == "labels":
-            decisions = [each for each in decisions if each.label in order]
-            decisions.sort(key=lambda each: order[each.label])
+            decisions = [decision for decision in decisions if decision.label in order]
+            decisions.sort(key=lambda decision: order[decision.label])
         layers.append(decisions[:MAX_AT_LAYERS])
     return layers
 
@@ -202,7 +203,7 @@ def _decide_without_head(
         Decision(label_name(label), probability, color=label_id, label_id=label_id)
         for label_id, (label, probability) in probabilities
     ]
-    return "labels", sorted(named, key=lambda each: -each.value)
+    return "labels", sorted(named, key=lambda decision: -decision.value)
 
 
 def _decide_by_head(
@@ -242,12 +243,13 @@ def _decide_by_head(
             for label_id, (label, probability) in enumerate(prediction.probabilities.items())
         ]
     kind: Kind = "choices" if head == "choose" else "labels"
-    return kind, sorted(named, key=lambda each: -each.value)
+    return kind, sorted(named, key=lambda decision: -decision.value)
 
 
 def _fill_masks(
     loaded: LoadedDefinition[Any], row: ShownText, logits: NDArray[np.float32]
 ) -> list[Decision]:
+    """List the likeliest words for each [MASK], in the order of the text."""
     definition, tokenizer = loaded.definition, loaded.tokenizer
     if not isinstance(definition, FillMask):
         return []
@@ -262,19 +264,27 @@ def _fill_masks(
         for id_, probability in words:
             word = tokenizer.decode([int(id_)]).strip()
             target = Target.of(position, int(id_))
-            span = piece.token, piece.part, piece.start, piece.end
-            decisions.append(Decision(word, probability, *span, target=target))
+            decisions.append(_decide_on_piece(piece, word, probability, target))
     return decisions
 
 
+def _decide_on_piece(
+    piece: ShownPiece, label: str, probability: float, target: Target, color: int = 0
+) -> Decision:
+    """Return a decision about a single token."""
+    return Decision(
+        label, probability, piece.token, piece.part, piece.start, piece.end, color, target
+    )
+
+
 def _find_replaced(row: ShownText, logits: NDArray[np.float32]) -> list[Decision]:
+    """List the tokens that an ELECTRA takes for replaced."""
     probabilities = torch.from_numpy(logits).flatten().sigmoid().tolist()
     decisions = []
     for position, (piece, probability) in enumerate(zip(row.pieces, probabilities, strict=True)):
         if piece.part is not None and probability >= MIN_REPLACED_PROBABILITY:
-            span = piece.token, piece.part, piece.start, piece.end
             target = Target.of(position, 0)
-            decisions.append(Decision("replaced", probability, *span, color=WRONG, target=target))
+            decisions.append(_decide_on_piece(piece, "replaced", probability, target, WRONG))
     return decisions
 
 
@@ -324,10 +334,21 @@ def _find_answers(row: ShownText, prediction: Any) -> list[Decision]:
     decisions = []
     for candidate in prediction.candidates():
         tokens = row.tokens_of(1, candidate.start, candidate.end)
+        # The head has two outputs for each token: 0 as the start of the answer, 1 as its end.
         target = Target(((tokens[0], 0), (tokens[-1], 1))) if tokens else None
-        span = candidate.text, 1, candidate.start, candidate.end
-        decisions.append(Decision("answer", candidate.probability, *span, target=target))
+        decisions.append(
+            Decision(
+                "answer",
+                candidate.probability,
+                text=candidate.text,
+                part=1,
+                start=candidate.start,
+                end=candidate.end,
+                target=target,
+            )
+        )
     if not prediction.is_answered:
+        # Start and end of the empty answer are at the first token, [CLS].
         nothing = Decision("no answer", prediction.probability, target=Target(((0, 0), (0, 1))))
         decisions.insert(0, nothing)
     return decisions

@@ -29,7 +29,8 @@ decision about 128 tokens, and a small model explains all decisions."""
 def explain(loaded: LoadedDefinition[Any], decided: TextDecisions) -> list[Attribution | None]:
     """Attribute the logits of the first decisions to the tokens; None for the other decisions.
 
-    The baseline has [MASK] in place of every word. The logit of a linear head is a sum over tokens.
+    The baseline has [MASK] in place of every word. A linear head needs neither a baseline nor
+    gradients, as its logits are sums over the tokens (`split_logits`).
     """
     linear = loaded.definition.linear if isinstance(loaded.definition, LinearTask) else None
     if linear is not None:
@@ -57,7 +58,8 @@ def _by_importance(decided: TextDecisions) -> list[int]:
 
     Words for [MASK] are ordered by their rank: first the likeliest word for each [MASK].
     """
-    indices = [n for n, each in enumerate(decided.decisions) if each.target is not None]
+    decisions = enumerate(decided.decisions)
+    indices = [index for index, decision in decisions if decision.target is not None]
     if decided.kind != "masks":
         return indices
     # The words of one mask have the same `start`, and the likeliest of them come first.
@@ -77,7 +79,7 @@ def _targets(decided: TextDecisions, indices: Sequence[int]) -> list[Target]:
 
 
 def _count_weights(model: BertModel) -> int:
-    # Layers that share weights are computed once for each layer.
+    # Weights that several layers share count for each of these layers, as each multiplies by them.
     return sum(part.numel() for layer in model.layers for part in layer.parameters())
 
 
@@ -85,9 +87,9 @@ def count_explained(num_weights: int, num_tokens: int, limit: int) -> int:
     """Return how many decisions are explained, at least one and at most `limit`.
 
     Args:
-        num_weights: number of weights with which each token is multiplied.
+        num_weights: number of weights by which each token's vectors are multiplied.
     """
-    # Twice: once forward, and once backward, where only the tokens' vectors get gradients.
+    # Two passes: forward, and backward, where only the tokens' vectors get gradients.
     per_decision = 2 * num_weights * num_tokens * MIN_INTEGRATION_POINTS
     return int(max(1, min(limit, MAX_MULTIPLICATIONS // per_decision)))
 
@@ -96,7 +98,7 @@ def count_points(num_weights: int, num_tokens: int, num_targets: int) -> int:
     """Return the maximum number of points of a path at which gradients are computed.
 
     Args:
-        num_weights: number of weights with which each token is multiplied.
+        num_weights: number of weights by which each token's vectors are multiplied.
     """
     affordable = MAX_MULTIPLICATIONS // (2 * num_weights * num_tokens * max(1, num_targets))
     return int(min(MAX_POINTS_OF_SMALL_MODEL, max(MAX_INTEGRATION_POINTS, affordable)))

@@ -32,11 +32,12 @@ class VectorCall:
     key: Tensor
 
     def vectors(self, num_rows: int, num_columns: int) -> HeadVectors:
-        """Return the vectors of the tokens, without padding rows."""
-        query, key = (
-            each[:count].detach().float().cpu().transpose(0, 1)
-            for each, count in ((self.query, num_rows), (self.key, num_columns))
-        )
+        """Return the vectors of the tokens: the first `num_rows` queries and `num_columns` keys.
+
+        The rows of the call that follow these are padding.
+        """
+        query = self.query[:num_rows].detach().float().cpu().transpose(0, 1)
+        key = self.key[:num_columns].detach().float().cpu().transpose(0, 1)
         return HeadVectors(query * query.shape[-1] ** -0.5, key)
 
 
@@ -70,8 +71,10 @@ def recording_vectors(modules: Iterable[nn.Module]) -> Iterator[list[VectorCall]
     calls: list[VectorCall] = []
 
     def watch(module: nn.Module, args: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Replace the view among the arguments of a call."""
         return tuple(
-            WatchedView(each, module, calls) if hasattr(each, "attend") else each for each in args
+            WatchedView(argument, module, calls) if hasattr(argument, "attend") else argument
+            for argument in args
         )
 
     with ExitStack() as stack:

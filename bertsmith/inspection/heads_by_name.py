@@ -15,9 +15,9 @@ MAX_QUOTED = 80
 def parse_heads(
     without: str | Iterable[str], num_layers: int, num_heads: int
 ) -> set[AttentionHead]:
-    """Parse the names of heads to leave out, such as "2.1", into pairs of numbers from 0.
+    """Parse the names of heads to leave out, such as "2.1", into pairs (layer, head) from 0.
 
-    `without` is that option of `look`.
+    `without` is the option `without` of `look`, one name or several.
 
     Raises:
         SettingError: there is no such layer or head.

@@ -1,4 +1,4 @@
-"""Record hidden states and attention weights layer by layer, and switch heads off."""
+"""A recorder of hidden states and attention weights by layer, which can switch heads off."""
 
 from collections.abc import Callable, Collection, Sequence
 
@@ -9,12 +9,13 @@ from bertsmith.model.output_recorder import OutputRecorder
 AttentionHead = tuple[int, int]
 """An attention head: its layer and its number there, both from 0."""
 ReceiveWeights = Callable[[int, Sequence[Tensor]], object]
-"""Receives the number of a layer, from 0, and its attention weights: for each block, which is some
-sequences of the packed row padded to one length, [sequences, heads, length, length]."""
+"""Receives the number of a layer, from 0, and its attention weights. These are [sequences, heads,
+length, length] for each block; a block is some sequences of the packed row, padded to one length.
+"""
 
 
 class LayerRecorder(OutputRecorder):
-    """A recorder for packed rows, which are not padded.
+    """A recorder for packed rows, which stores hidden states without padding.
 
     `hidden_states` are the vectors that enter the first layer, and those that leave each layer,
     [tokens, hidden]. Attention weights are passed to `receive` as they are computed. A head of

@@ -50,7 +50,7 @@ class Look(ABC):
         """Write the page, a single file that needs no network.
 
         Raises:
-            InputError: it cannot be written.
+            InputError: the page cannot be written.
             CheckpointError: the model computes numbers that are NaN or infinite.
         """
         write_look(Path(path), self.data)

@@ -11,7 +11,8 @@ from torch import Tensor, nn
 from bertsmith.model.attention import AttentionView, RecordWeights
 
 AttentionKey = tuple[int, int]
-"""An attention module by two numbers: its kind, such as attention in the encoder, and its layer."""
+"""Two numbers that name an attention module: the index of its part (`AttentionPart`), such as the
+attention of the encoder, and its layer, from 0."""
 
 
 class RecordingView:
@@ -67,7 +68,8 @@ def _recording_hook(
 
     def replace_view(module: nn.Module, args: tuple[Any, ...]) -> tuple[Any, ...]:
         return tuple(
-            RecordingView(each, record) if hasattr(each, "attend") else each for each in args
+            RecordingView(argument, record) if hasattr(argument, "attend") else argument
+            for argument in args
         )
 
     return replace_view

@@ -3,8 +3,7 @@
 // The neuron view: how a head's weights come from its queries and keys, number by number.
 // page.js comes after this file on the page, and defines the data, `make`, `table` and so on.
 
-const MASKED_FAMILIES = ["gpt2", "marian", "t5", "modernbert"]; // families with masked attention: their heads cannot see every word
-const note = (text) => make("p", { className: "small soft" }, translate(text));
+const note = (text) => make("p", { className: "small soft" }, translate(text)); // a paragraph of remarks
 const INDEX = new Uint8Array(128); // the index of each character of the alphabet, by its code
 
 // The queries or keys of a head, [tokens * size], each spelled by two characters.
@@ -55,7 +54,7 @@ function showNeurons(box) {
     make("h4", {}, translate("Query and keys")),
     make("p", { className: "small" }, translate("The query of a word is multiplied by the key of each word, number by number. The sum of the products is the score of that word, and the softmax of all scores is the attention. Bars go up for positive numbers, and down for negative ones.")),
     note(data.family === "t5" ? "A T5 adds a number for the distance to each score of a text to itself." : "The query is shown as the head uses it: divided by the square root of its size."),
-    ...(MASKED_FAMILIES.includes(data.family) ? [note("A word that the head cannot see has no attention, whatever its score.")] : []),
+    ...(data.hidesWords ? [note("A word that the head cannot see has no attention, whatever its score.")] : []),
     ...(data.frames.length > 1 ? [note("This is the model at the end of the run.")] : []),
     make("div", { className: "controls" }, make("label", {}, translate("Word that attends"), select)),
     readout, grid, details,

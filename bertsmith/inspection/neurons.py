@@ -22,8 +22,10 @@ NUM_LEVELS = len(ALPHABET) ** 2
 def plain_neurons(parts: Sequence[Sequence[HeadVectors]]) -> list[dict[str, Any]] | None:
     """Return the queries and keys of each part's layers; None if they take too much room.
 
-    `queries` and `keys` are strings, in the order [layers, heads, tokens, head_size]. Level k of 0
-    to 8,280 stands for k / 4,140 - 1 times the head's number in `queryScales` or `keyScales`.
+    `queries` and `keys` are strings, in the order [layers, heads, tokens, head_size]. Two
+    characters are the two digits of a level k, 0 to 8,280, in a number system with `ALPHABET` as
+    digits. The level stands for k / 4,140 - 1 times the head's number in `queryScales` or
+    `keyScales`.
     """
     layers = [layer for part in parts for layer in part]
     num_numbers = sum(layer.queries.numel() + layer.keys.numel() for layer in layers)

@@ -103,8 +103,7 @@ function translate(text, values = {}) {
 // A count with its noun, which Chinese sentences have already.
 const written = (count) => count.toLocaleString("en");
 const amount = (count, noun) => (isChinese ? written(count) : `${written(count)} ${noun}${count === 1 ? "" : "s"}`);
-// transformers' names for the systems that are known to readers by others.
-const FAMILY_NAMES = { gpt2: "GPT", marian: "Transformer", t5: "T5" };
+
 
 function make(tag, properties = {}, ...children) {
   const element = document.createElement(tag);
@@ -143,7 +142,9 @@ const block = () => data.blocks[state.block];
 state.layer = block().layers - 1;
 const characters = data.texts.map((text) => Array.from(text)); // offsets count characters, not halves of emoji
 let numShown = 0;
-// The sequences that a model reads: a text, or a source and a target.
+// The sequences that a model reads: a text, or a source and a target. Each has its tokens, and its
+// words, which are tokens of one word put together. Both have `indices`, those of the tokens in
+// their sequence, and `first`, the number of tokens in the sequences before theirs.
 const sides = data.sequences.map((sequence) => {
   const first = numShown;
   numShown += sequence.length;
@@ -162,6 +163,7 @@ const sides = data.sequences.map((sequence) => {
   }
   return { tokens, words };
 });
+// Units are tokens or words, as the reader of the page has chosen.
 const unitsOf = (side) => (state.words ? sides[side].words : sides[side].tokens);
 const allUnits = () => sides.flatMap((_, side) => unitsOf(side));
 const isLast = () => state.frame === data.frames.length - 1;
@@ -268,7 +270,7 @@ function passage(part, all, decorate) {
 function showHeader() {
   document.documentElement.lang = data.language;
   const amounts = { layers: amount(data.layers, "layer"), heads: amount(data.heads, "head"), tokens: amount(data.numAll, "token") };
-  const values = { ...data, ...amounts, family: FAMILY_NAMES[data.family] ?? data.family };
+  const values = { ...data, ...amounts, family: data.familyName };
   const about = sides.length > 1
     ? translate("{folder} is a model of the family {family}. Its source and target have {tokens}.", values)
     : translate("{folder} is a model of the family {family}, with {layers} of {heads}. The text has {tokens}.", values);

@@ -10,6 +10,7 @@ from typing import Any
 from markupsafe import Markup
 
 from bertsmith.errors import CheckpointError
+from bertsmith.errors.model_kinds import name_of_family
 from bertsmith.inspection.corpus_view import CorpusView
 from bertsmith.inspection.decisions import TextDecisions
 from bertsmith.inspection.head_statistics import HeadStatistics
@@ -28,6 +29,7 @@ from bertsmith.inspection.plain_values import (
 from bertsmith.inspection.run_steps import RunStep
 from bertsmith.inspection.saliency import Attribution
 from bertsmith.inspection.shown_text import ShownText
+from bertsmith.model.attention_pattern import FULL
 from bertsmith.model.config import BertConfig
 from bertsmith.pages.page import page_footer, render_page, write_page
 from bertsmith.tasks.linear_classification import LinearTask
@@ -48,7 +50,7 @@ class LookPage:
     decided: TextDecisions
     """The text, its attention and vectors in each layer, and what the model decides about it."""
     without: TextDecisions | None
-    """The decisions of the model without the heads `without_heads`; None if there are none."""
+    """The decisions of the model without the heads `without_heads`; None if no head is left out."""
     without_heads: Sequence[AttentionHead]
     attributions: Sequence[Attribution | None]
     """The attribution of each decision, None where none was computed."""
@@ -71,7 +73,7 @@ def render_look(data: dict[str, Any]) -> str:
     """Return the page with this data, as `page_data` builds it, as HTML.
 
     Raises:
-        CheckpointError: a number in it is not finite.
+        CheckpointError: a number in the data is not finite.
     """
     return render_page("inspection/page.html", footer=page_footer(), **_template_values(data))
 
@@ -80,8 +82,8 @@ def write_look(path: Path, data: dict[str, Any]) -> None:
     """Write the page with this data, as `page_data` builds it.
 
     Raises:
-        InputError: it cannot be written.
-        CheckpointError: a number in it is not finite.
+        InputError: the page cannot be written.
+        CheckpointError: a number in the data is not finite.
     """
     write_page(path, "inspection/page.html", **_template_values(data))
 
@@ -114,13 +116,14 @@ def page_data(page: LookPage) -> dict[str, Any]:
     return {
         "folder": page.folder,
         "family": config.model_type,
+        "familyName": name_of_family(config.model_type),
         "layers": config.num_layers,
         "heads": config.num_attention_heads,
         "language": page.language,
         "words": page.are_words_shown,
         "texts": _shown_texts(shown),
         "sequences": [list(map(plain_piece, shown.pieces))],
-        "blocks": [
+        "blocks": [  # each is attention of one kind; an encoder has a single kind
             {
                 "name": "the text to itself",
                 "layers": config.num_layers,
@@ -135,6 +138,7 @@ def page_data(page: LookPage) -> dict[str, Any]:
         "alphabet": ALPHABET,
         "frames": [*frames, {"step": None, **_frame(page.decided)}],
         "neurons": plain_neurons([page.decided.layers.head_vectors]),
+        "hidesWords": any(layer.pattern != FULL for layer in page.predictor.model.layers),
         "numSteps": page.num_steps,
         "saliency": list(map(plain_attribution, page.attributions)),
         "isLinear": isinstance(page.predictor.definition, LinearTask),

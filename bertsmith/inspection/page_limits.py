@@ -1,7 +1,7 @@
-"""Limits on the size of a page: each attention weight is one character.
+"""Limits on the size of a page, where each attention weight is one character.
 
-With them a page of one model has less than 3 MB, unless the user asks for a longer text. The
-checkpoints of a run add up to 5 MB.
+With these limits a page of one model has less than 3 MB, unless the user asks for a longer text.
+The checkpoints of a run add up to 5 MB.
 """
 
 from math import isqrt

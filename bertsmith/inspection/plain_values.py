@@ -32,7 +32,8 @@ def plain_piece(piece: ShownPiece) -> list[Any]:
 def format_weights(attentions: Sequence[Tensor]) -> str:
     """Write attention weights as one character each, in the order [layers, heads, rows, columns].
 
-    Level k of 0 to 90 stands for the weight (k / 90)^2, so that small weights are finer.
+    The character with index k in `ALPHABET`, 0 to 90, stands for the weight (k / 90)^2: so small
+    weights are rounded more finely than large ones.
     """
     steps = len(ALPHABET) - 1
     levels = torch.stack(list(attentions)).clamp(0, 1).sqrt().mul(steps).round()

@@ -1,4 +1,4 @@
-"""A look at the checkpoints of a run: the same text at each step shows how heads form."""
+"""The checkpoints of a run, each of which reads the same text: a page shows how heads form."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -60,10 +60,10 @@ def choose_checkpoints(folder: str | Path, num_weights: int) -> tuple[list[Path]
     Of many checkpoints, evenly spread ones are taken, the first and the last included.
 
     Args:
-        num_weights: attention weights that a page has for each of them.
+        num_weights: number of attention weights that a page has for each checkpoint.
 
     Raises:
-        CheckpointError: there are none.
+        CheckpointError: the run has no checkpoints.
     """
     checkpoints = Path(folder) / CHECKPOINTS_DIR
     paths = list_checkpoints(checkpoints)
@@ -93,7 +93,7 @@ def wrong_model_error(checkpoint: Path, folder: str | Path) -> CheckpointError:
 def evenly_spread(count: int, limit: int) -> list[int]:
     """Choose at most `limit` indices below `count`: the first, the last, and evenly spread others.
 
-    A single one is the last.
+    If `limit` is 1, it is the last.
 
     >>> evenly_spread(10, 4)
     [0, 3, 6, 9]

@@ -40,8 +40,7 @@ MAX_POINTS_OF_SMALL_MODEL = 4093
 path needs parts of its own: a small Transformer whose logits differ by 0.016, while its words add
 and take away 0.73 in all, misses by 6 % at 509 points and by 0.2 % at 1,487."""
 TOLERANCE = 0.01
-"""Largest difference between the sum of the attributions and that of the logits, as a share of the
-latter."""
+"""Largest error of the sum of the attributions, as a share of the difference of the logits."""
 SMALL_DIFFERENCE = 1e-3
 """Smallest difference of logits by which an error is divided, so that it is never zero."""
 TOKENS_PER_PASS = 640
@@ -115,9 +114,9 @@ class HeadReader:
         """
         copies = len(words)
         batch, words = pack_copies(self.model, self.ids, self.type_ids, copies), words.flatten(0, 1)
-        positions = sorted({position for each in targets for position, _ in each.cells})
-        # A head that reads one vector of the text, such as that of [CLS], needs the last layer's
-        # vectors of these tokens only (`queries`); then `positions` is [0].
+        positions = sorted({position for target in targets for position, _ in target.cells})
+        # A head that reads one vector of the text, such as that of [CLS], needs the last layer only
+        # for the tokens `queries`; then `positions` is [0].
         queries = queries_of(self.model, self.head)
         if queries != "all":
             token_vectors = self.model.encode(batch, words=words, queries=queries)
@@ -179,7 +178,7 @@ def integrate_until_complete(
 
     Args:
         ends: the word vectors of the baseline and of the text, fp32 [tokens, embedding size].
-        max_points: the number of points at which it ends, complete or not.
+        max_points: the number of points at which the integration ends, complete or not.
     """
     path = _Path(logits_of, ends, targets)
     parts = [(0.0, 1.0)]
@@ -188,11 +187,11 @@ def integrate_until_complete(
     while True:
         results = path.attribute(parts)
         max_splits = (max_points - path.num_points) // POINTS_OF_SPLIT
-        largest_error = np.max([each.error for each in results])
+        largest_error = np.max([result.error for result in results])
         # No number of points completes a sum that is not finite.
         if not tolerance < largest_error < np.inf or max_splits < 1:
             return results
-        differences = [max(abs(each.difference), SMALL_DIFFERENCE) for each in results]
+        differences = [max(abs(result.difference), SMALL_DIFFERENCE) for result in results]
         # The error of a part, for the target where it is largest.
         errors = {part: float(np.max(np.abs(path.missing(part)) / differences)) for part in parts}
         worst_first = sorted(parts, key=lambda part: -errors[part])[:max_splits]

@@ -41,7 +41,10 @@ def show_lens(predictor: Predictor[Any], decided: TextDecisions) -> dict[str, An
     decisions = decide_at_layers(predictor, decided, list(layers))
     return {
         "decisions": [
-            [[clipped(each.text or each.label), rounded(each.value)] for each in layer]
+            [
+                [clipped(decision.text or decision.label), rounded(decision.value)]
+                for decision in layer
+            ]
             for layer in decisions
         ]
     }

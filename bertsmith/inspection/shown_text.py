@@ -123,9 +123,10 @@ def check_given_texts(text: str, pair: Sequence[str]) -> None:
     """Check that all texts are strings that contain more than white space.
 
     Raises:
-        InputError: one of them does not.
+        InputError: a text is not a string, or only white space.
     """
-    for name, value in (("text", text), *((option("pair"), each) for each in pair)):
+    named_texts = [("text", text), *((option("pair"), second) for second in pair)]
+    for name, value in named_texts:
         check_string(name, value)
         if not value.strip():
             raise InputError(f"{name}: it is empty. Give a text with a word in it.")
@@ -167,10 +168,10 @@ def _read_choices(
         )
     example = ChoiceExample(text, tuple(pair))
     rows = [_read_row(tokenizer, (text, choice), max_length, example) for choice in pair]
-    joined = EncodedTexts.concat([each.encoded.rows for each in rows])
+    joined = EncodedTexts.concat([row.encoded.rows for row in rows])
     count = len(pair)
     encoded = EncodedExamples(joined, np.array([0, count]), num_parts=np.array([count]))
-    return [replace(each, encoded=encoded, row=number) for number, each in enumerate(rows)]
+    return [replace(row, encoded=encoded, row=number) for number, row in enumerate(rows)]
 
 
 Align = Callable[[Encoding], Sequence[Any]]
@@ -285,9 +286,10 @@ def number_words(pieces: Sequence[ShownPiece]) -> tuple[ShownPiece, ...]:
 
 
 def format_token(tokenizer: Tokenizer, id_: int, characters: str) -> str:
-    """Return a token's text for people; that of an id beyond the tokenizer's is its number.
+    """Return a token's text for people.
 
-    A model may have more tokens than its tokenizer, such as the sentinels of a T5.
+    A model may have more tokens than its tokenizer, such as the sentinels of a T5. Such a token is
+    shown by its id.
 
     Args:
         characters: the characters of the text that the token stands for. They are returned if the

@@ -1,4 +1,4 @@
-"""Look inside GPT, Transformer and T5: what their heads attend to, and which words decide."""
+"""Looks inside GPT, Transformer and T5: what their heads attend to, and which words decide."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -10,6 +10,7 @@ import torch
 from numpy.typing import NDArray
 
 from bertsmith.errors import ConfigError, InputError, option
+from bertsmith.errors.model_kinds import name_of_family
 from bertsmith.inspection.decisions import Decision
 from bertsmith.inspection.explanations import MAX_EXPLAINED, count_explained, count_points
 from bertsmith.inspection.head_statistics import StatisticsSum
@@ -159,6 +160,9 @@ def look_at_system(
     """
     reader = inputs.reader
     first = reader.parts[0]
+    mask = None
+    if reader.baseline_id is not None:
+        mask = inputs.tokenizer.id_to_token(reader.baseline_id)
     if without and len(reader.parts) > 1:
         raise ConfigError(
             f"{option('without')}: this model has several kinds of heads, so a number does not say "
@@ -179,6 +183,7 @@ def look_at_system(
     data = {
         "folder": folder.name if folder.is_absolute() else str(folder),
         "family": model_type,
+        "familyName": name_of_family(model_type),
         "layers": last.layers,
         "heads": last.heads,
         "language": language,
@@ -197,12 +202,11 @@ def look_at_system(
         ],
         "numAll": inputs.num_all,
         "kind": "next",
-        "mask": None
-        if reader.baseline_id is None
-        else inputs.tokenizer.id_to_token(reader.baseline_id),
+        "mask": mask,
         "alphabet": ALPHABET,
         "frames": [*steps, _frame(None, outputs, decisions)],
         "neurons": plain_neurons(outputs.head_vectors),
+        "hidesWords": True,  # a word that is written attends only to those before it
         "numSteps": num_steps,
         "saliency": list(map(plain_attribution, attributions)),
         "without": without_heads,
@@ -324,20 +328,22 @@ LOADERS: Mapping[type, Callable[[Path], Any]] = {
     Transformer: load_transformer,
     T5: load_t5,
 }
-"""The function that loads the folder of a checkpoint, by the class of the model."""
+"""Maps the class of a model to the function that loads the folder of a checkpoint."""
 BuildInput = Callable[[Path, str, Sequence[str], int | None, str], SystemInput]
 INPUT_BUILDERS: dict[str, BuildInput] = {
     "gpt2": _read_gpt,
     "marian": _read_transformer,
     "t5": _read_t5,
 }
-"""The systems that can be looked into, by the `model_type` of their folders."""
+"""Maps the `model_type` of each system that can be looked into to the function that loads its
+folder and reads the texts."""
 
 
 def _limit_length(max_length: int | None, longest: int, num_heads: int) -> int:
     """Return how many tokens of a sequence are shown.
 
-    By default they are fewer for a model with many heads, since the page holds the weights of each.
+    By default, fewer tokens are shown of a model with many heads, since the page holds the weights
+    of each head.
 
     Raises:
         ConfigError: the user asks for a number of tokens that the model cannot read.
@@ -437,7 +443,7 @@ def _explain(inputs: SystemInput, decisions: Sequence[Decision]) -> list[Attribu
     num_tokens = sum(map(len, reader.sequences))
     num_weights = sum(part.numel() for layer in reader.layers() for part in layer.parameters())
     count = count_explained(num_weights, num_tokens, MAX_EXPLAINED)
-    targets = [each.target for each in decisions[:count] if each.target is not None]
+    targets = [decision.target for decision in decisions[:count] if decision.target is not None]
     max_points = count_points(num_weights, num_tokens, len(targets))
     with torch.enable_grad():
         results = integrate_until_complete(

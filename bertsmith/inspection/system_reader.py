@@ -47,8 +47,9 @@ class SystemOutputs:
     """One pass over a system's sequences.
 
     `attentions` has for each part and layer fp32 [heads, rows, columns], and `head_vectors` the
-    queries and keys from which these come. `hidden_states` has for each layer the vectors of the
-    last sequence, [tokens, hidden], embeddings first, and normalized as after the last layer.
+    queries and keys from which these weights come. `hidden_states` has for each layer the vectors
+    of the last sequence, [tokens, hidden], embeddings first. To all of them the norm after the last
+    layer is applied.
     """
 
     attentions: tuple[tuple[Tensor, ...], ...]
@@ -110,14 +111,23 @@ class ShownSystem(ABC):
 
     @torch.no_grad()
     def compute(self, without: Sequence[tuple[int, int]] = ()) -> SystemOutputs:
-        """Compute attention and vectors, without these heads (layer and head) of the first part."""
+        """Compute attention and vectors.
+
+        Args:
+            without: heads of the first part that add nothing to their layers, each as (layer,
+                head) from 0.
+        """
         recorded: dict[AttentionKey, Tensor] = {}
+
+        def receive(key: AttentionKey, weights: Tensor) -> None:
+            recorded[key] = weights
+
         disabled: dict[AttentionKey, list[int]] = {}
         for layer, head in without:
             disabled.setdefault((0, layer), []).append(head)
         modules = self.attention_modules()
         with (
-            recording_attention(modules, recorded.__setitem__, disabled),
+            recording_attention(modules, receive, disabled),
             recording_vectors(modules.values()) as calls,
             recording_outputs(self.layers()) as outputs,
             recording_inputs(self.layers()[0]) as inputs,
@@ -127,18 +137,16 @@ class ShownSystem(ABC):
         attentions = []
         head_vectors = []
         for number, part in enumerate(self.parts):
-            # What follows after the tokens of a sequence is padding.
-            num_rows, num_columns = (
-                len(self.sequences[part.rows]),
-                len(self.sequences[part.columns]),
-            )
+            # Rows and columns after the tokens of a sequence are padding.
+            num_rows = len(self.sequences[part.rows])
+            num_columns = len(self.sequences[part.columns])
             keys = [(number, layer) for layer in range(part.layers)]
             attentions.append(tuple(recorded[key][:, :num_rows, :num_columns] for key in keys))
             part_calls = [calls_by_module[modules[key]] for key in keys]
             head_vectors.append(tuple(call.vectors(num_rows, num_columns) for call in part_calls))
         length = len(self.sequences[-1])
-        embedded = inputs[0]  # what enters the first layer
-        lower = [self.finish(each[:length]) for each in (embedded, *outputs[:-1])]
+        embedded = inputs[0]  # the vectors that enter the first layer
+        lower = [self.finish(vectors[:length]) for vectors in (embedded, *outputs[:-1])]
         return SystemOutputs(tuple(attentions), (*lower, hidden), tuple(head_vectors))
 
     @torch.no_grad()
@@ -152,7 +160,7 @@ class ShownSystem(ABC):
         In the baseline, a vector of zeros, or that of `baseline_id`, takes the place of each word
         that is not in `kept_ids`.
         """
-        ids = [each for sequence in self.sequences for each in sequence]
+        ids = [id_ for sequence in self.sequences for id_ in sequence]
         weight = self.word.weight.detach()
         vectors = weight[ids_on(ids, weight.device)].float()
         replacement = torch.zeros_like(vectors)
@@ -170,7 +178,7 @@ class ShownSystem(ABC):
         vectors = [part.flatten(0, 1) for part in torch.split(words, lengths, dim=1)]
         with replacing_words(self.word, vectors):
             hidden = self.encode(copies)
-        positions = sorted({position for each in targets for position, _ in each.cells})
+        positions = sorted({position for target in targets for position, _ in target.cells})
         chosen = hidden.view(copies, lengths[-1], -1)[:, positions].flatten(0, 1)
         logits = self.compute_logits(chosen).float().view(copies, len(positions), -1)
         return sum_cells(logits, positions, targets)

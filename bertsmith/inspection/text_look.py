@@ -1,4 +1,4 @@
-"""Look inside a BERT, or another encoder, while it reads a text as its task does."""
+"""Looks inside a BERT, or another encoder, while it reads a text as its task does."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -124,7 +124,7 @@ def look_at_text(
         language: the language of the page, "en" or "zh".
 
     Raises:
-        InputError: a text is empty, or the task reads fewer or more; or the file has no text.
+        InputError: a text is empty, the task reads fewer or more texts, or the file has no text.
         ConfigError: there is no such head.
         CheckpointError: the checkpoints are of another model.
     """
@@ -185,7 +185,7 @@ def _check_can_change(predictor: Predictor[Any], decided: TextDecisions) -> None
     """Check that there is a decision that could change without an attention head.
 
     Raises:
-        ConfigError: there is none.
+        ConfigError: there is no such decision.
     """
     if isinstance(predictor.definition, LinearTask):
         raise ConfigError(
@@ -208,7 +208,7 @@ def _check_can_change(predictor: Predictor[Any], decided: TextDecisions) -> None
 def _shown_path(folder: Path) -> str:
     """Return a relative path as it is, and of an absolute path only the folder's name.
 
-    A page that is passed on does not tell where the folder lies on this computer.
+    So a page that is given to others does not tell where the folder is on this computer.
     """
     return folder.name if folder.is_absolute() else str(folder)
 

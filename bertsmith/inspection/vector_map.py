@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 @dataclass(frozen=True, eq=False)
 class VectorMap:
-    """Points fp64 [vectors, 2], and the share of the variance that each axis has."""
+    """Points of vectors on a plane, fp64 [vectors, 2], and each axis' share of the variance."""
 
     points: NDArray[np.float64]
     explained: tuple[float, float]

@@ -65,6 +65,16 @@ def test_pages_look_right_in_every_width_and_scheme(head, language, browser, tmp
         assert find_faults(page, path) == []
 
 
+def test_a_long_name_of_a_decision_does_not_make_the_page_wider(browser, tmp_path):
+    if browser is None:
+        pytest.skip("needs Chromium")
+    labels = ("neg", "a label of so many words that no phone shows them in one line " * 2)
+    folder = save_tiny(tmp_path / "model", "classify", labels=labels)
+    path = look(folder, "a lovely film", device="cpu").save(tmp_path / "page.html")
+    with browser.new_page() as page:
+        assert find_faults(page, path) == []
+
+
 def test_a_script_in_a_text_stays_text(open_page):
     page = open_page("classify", f"a film {SCRIPT}", pair=SCRIPT)
     assert page.locator("main script").count() == 0
@@ -278,12 +288,10 @@ def test_the_page_begins_with_a_sentence(open_page):
     assert page.locator("main > .soft").first.inner_text() == sentence
 
 
-def test_systems_have_their_usual_names_and_large_counts_a_comma(open_page):
+def test_large_counts_have_a_comma(open_page):
     page = open_page("classify", "a good film")
-    page.evaluate("() => { data.family = 'marian'; data.numAll = 2477; main.replaceChildren(); }")
-    page.evaluate("showHeader()")
-    sentence = page.locator("main > .soft").first.inner_text()
-    assert "of the family Transformer, " in sentence and sentence.endswith(" 2,477 tokens.")
+    page.evaluate("() => { data.numAll = 2477; main.replaceChildren(); showHeader(); }")
+    assert page.locator("main > .soft").first.inner_text().endswith(" 2,477 tokens.")
 
 
 def test_unknown_words_and_accents_are_located(open_page):

@@ -39,6 +39,12 @@ def test_attention_is_the_softmax_of_the_products(family, tmp_path):
         torch.testing.assert_close(scores.softmax(-1), attention, rtol=0, atol=1e-5)
 
 
+@pytest.mark.parametrize(("family", "hides"), [("bert", False), ("modernbert", True)])
+def test_the_page_says_if_a_head_cannot_see_every_word(family, hides, tmp_path):
+    folder = save_family(tmp_path / "model", family, "masked_lm")
+    assert look(folder, "a good [MASK]", device="cpu").data["hidesWords"] is hides
+
+
 def test_the_page_spells_numbers_to_three_digits(tmp_path):
     result = look(save_tiny(tmp_path / "model", "masked_lm"), "a good [MASK]", device="cpu")
     (neurons,) = result.data["neurons"]

@@ -191,6 +191,7 @@ def test_the_attention_of_a_transformer_is_that_of_transformers(target, transfor
         [token for token, *_ in sequence] for sequence in result.data["sequences"]
     )
     assert (source_tokens[-1], target_tokens[0]) == ("[SEP]", "[CLS]")
+    assert (result.data["familyName"], result.data["hidesWords"]) == ("Transformer", True)
     if target:
         read = [tokenizer.cls_id, *tokenizer.encode_ids(target[0])]
         assert result.data["texts"] == (TEXT, *target)
