@@ -67,7 +67,7 @@ def find_checkpoint(path: str | Path) -> Path:
         raise CheckpointError(
             f"'{str(path)[:60]}…': {error.strerror}. Name the folder of a checkpoint."
         ) from None
-    if not _is_hub_name(path):
+    if not is_hub_name(path):
         raise _missing_folder(folder)
     return _fetch(str(path), with_weights=True)
 
@@ -80,10 +80,10 @@ def find_tokenizer(path: str | Path) -> Path:
     Raises:
         CheckpointError: the hub lacks the model or cannot be reached.
     """
-    return _fetch(str(path), with_weights=False) if _is_hub_name(path) else Path(path)
+    return _fetch(str(path), with_weights=False) if is_hub_name(path) else Path(path)
 
 
-def _is_hub_name(path: str | Path) -> bool:
+def is_hub_name(path: str | Path) -> bool:
     """Return whether a path is the name of a model of the hub, "org/name".
 
     If "org" is an existing folder, the name is taken for a path in it, perhaps a misspelt one.

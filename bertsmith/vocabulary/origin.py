@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from bertsmith.model.hub import is_hub_name
 from bertsmith.system.files import write_json
 from bertsmith.system.json_text import parse_json
 
@@ -35,10 +36,10 @@ def model_of_tokenizer(tokenizer: Path) -> Path | None:
     except (OSError, ValueError, KeyError, TypeError):
         return None  # the tokenizer is no extension, or the file was edited
     model = Path(str(origin))
-    is_hub_name = not model.is_absolute() and len(model.parts) == 2 and not model.parent.exists()
+    is_from_hub = is_hub_name(model)
     if model.is_relative_to(Path.cwd()):
         model = model.relative_to(Path.cwd())
-    return model if _has_weights(model) or is_hub_name else None
+    return model if _has_weights(model) or is_from_hub else None
 
 
 def _has_weights(folder: Path) -> bool:
