@@ -286,8 +286,8 @@ def test_a_typo_in_a_path_does_not_go_to_the_hub(tmp_path, monkeypatch):
         with refuses(CheckpointError, f"{name}: ", *near):
             load_model(name)
     assert find_tokenizer("runs/sentimnt") == Path("runs/sentimnt")
-    with refuses(CheckpointError, "someone/words: ", "Hugging Face hub"):
-        find_tokenizer("someone/words")
+    with refuses(CheckpointError, "someone/sentiment: ", "Hugging Face hub"):
+        find_tokenizer("someone/sentiment")
 
 
 def test_a_corpus_and_a_tokenizer_are_no_models(corpus_dir, tmp_path):
