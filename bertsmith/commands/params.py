@@ -179,9 +179,11 @@ def _config(preset: str | None, sizes: Mapping[str, Any]) -> BertConfig:
         # The number of heads and the feed-forward width follow the width, not the preset.
         values |= {**family.proportions(values["hidden_size"]), **requested}
     if requested.get("shared", "all") != "all":
+        # An ALBERT whose layers do not share all parts has a group of weights for each layer.
         values["num_hidden_groups"] = values["num_hidden_layers"]
     config = family(**{"vocab_size": RELEASED_VOCABULARY, **values})
     length = requested.get("max_position_embeddings", config.max_position_embeddings)
+    # RoBERTa's first token has position 2, so that its table has two entries more than positions.
     return replace(config, max_position_embeddings=length + config.first_position)
 
 

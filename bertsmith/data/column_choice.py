@@ -1,5 +1,8 @@
 """The choice of a source's columns: which of them hold the texts that a task reads.
 
+A spec (`ColumnSpec`) describes a column that a task looks for, such as that of the text or of the
+label: its usual names, whether a table may lack it, and the column that the user chose.
+
 The column that the user chose, by name or number, comes first; then the column that the model was
 trained on; then the first column that has a usual name.
 """
@@ -27,7 +30,7 @@ FOR_EXCEL = "sep="
 
 
 class ColumnChoice:
-    """The columns of a source in which the texts of each spec are.
+    """The columns of a source that match the specs of a task.
 
     Args:
         source: for messages.
@@ -65,7 +68,11 @@ class ColumnChoice:
 
     @property
     def read_specs(self) -> list[ColumnSpec]:
-        """The specs whose texts are read; the other ones only keep their columns from these."""
+        """The specs whose texts are read.
+
+        The others, such as labels that are not read, keep their columns from these, unless one of
+        these would get no column (`assign_columns`).
+        """
         return [spec for spec in self.specs if spec.is_read]
 
     @property
@@ -78,8 +85,9 @@ class ColumnChoice:
             return self.header == "yes"
         if self.is_numbered_as_trained:
             return False
-        # The first spec, the text, counts as necessary. It is optional only where files of labels
-        # are compared, and if its column is not chosen there, the header is needed to find it.
+        # The first spec, that of the text, counts as necessary here. Where `bertsmith score`
+        # compares files of labels alone, it is optional; but if the user has not chosen its column
+        # by number, only a header can tell whether there is one.
         choices = [
             spec.chosen
             for index, spec in enumerate(self.read_specs)
@@ -154,8 +162,8 @@ class ColumnChoice:
             column_names: all keys so far, those of this object included.
 
         Raises:
-            InputError: a key belongs to a spec that either all rows must have or none; or the key
-                would have been read instead of another one if the first row had it.
+            InputError: a key is the column of a spec that the first rows lack, and which all rows
+                must have if one has it; or the first rows have another column for this spec.
         """
         location = locate_row(self.source, row)
         by_old_specs = assign_columns(self.specs, column_names, by_number=False)

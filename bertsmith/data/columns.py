@@ -130,8 +130,9 @@ class TagColumns:
     does not continue an entity begins one. Such sequences are counted in any case."""
     strict: Advanced[bool] = False
     """Strict scoring: count only entities whose labels follow the scheme, as seqeval's strict mode
-    does (with one difference in IOB1, where a false B loses the whole entity). Default: a label
-    that does not continue an entity begins one, as in conlleval."""
+    does. In IOB1, a B that stands not directly behind an entity of its type is wrong: the whole
+    entity is left out, where seqeval keeps the words after the B. Default: a label that does not
+    continue an entity begins one, as in conlleval."""
     skip_incomplete: Advanced[bool] = False
     """Skip sentences with a row that does not fit and count them, instead of stopping."""
 

@@ -205,8 +205,8 @@ def _assign_splits(
     """Divide documents into ranges of one split, in order.
 
     Documents without tokens are left out, and with `settings.deduplicate` duplicates, too. They are
-    left out before the split is chosen: a document that is not written must be neither the one that
-    training is sure to have, nor the only one for eval.
+    left out before the split is chosen. For `HeldOutChoice` makes sure that each split gets a
+    document, and a document that is not written must not be the only one of its split.
     """
     choice = HeldOutChoice[EncodedDocuments](settings.held_out)
     with SeenHashes() as seen:
@@ -223,7 +223,8 @@ def _assign_splits(
                 is_held_out = choice.are_held_out(part.text_hashes)
                 yield from _divide_by_split(documents, is_kept, is_held_out)
                 continue
-            # At first, one document may wait until it is known whether eval needs it.
+            # `HeldOutChoice` may keep one of the first documents back, until it knows whether the
+            # eval split needs it.
             for index in np.flatnonzero(is_kept).tolist():
                 document = documents.slice(index, index + 1)
                 yield from choice.assign(document, int(part.text_hashes[index]))
@@ -248,12 +249,13 @@ def _make_blocks(
     gathered: dict[Split, list[EncodedDocuments]] = {split: [] for split in SPLITS}
     num_gathered = dict.fromkeys(SPLITS, 0)  # characters
     for documents, split in assigned:
-        # Characters up to the end of each document, counted from the start of the open block.
+        # `ends` are the characters from the start of the open block to the end of each document.
         ends = num_gathered[split] + np.cumsum(documents.characters)
         start = 0
         while start < len(documents):
+            # Characters before the block that begins with the document `start`.
             block_start = int(ends[start - 1]) if start else 0
-            # The block ends with the first document that makes it large enough.
+            # The block ends before the document `end`, the first one that it does not need.
             end = int(np.searchsorted(ends, block_start + BLOCK_CHARS)) + 1
             gathered[split].append(documents.slice(start, min(end, len(documents))))
             if end > len(documents):  # too few documents: the block stays open

@@ -141,8 +141,8 @@ class EncodedExamples:
     def _spread(self, example: int, max_tokens: int) -> list[int]:
         """Choose rows of an example that have at most `max_tokens` tokens together.
 
-        The rows are evenly spread over the windows. Each part keeps the windows of the same
-        numbers.
+        The rows are evenly spread over the windows. All parts of an example keep the windows with
+        the same indices.
         """
         rows = self.rows_of(example)
         if self.lengths[example] <= max_tokens:

@@ -121,8 +121,9 @@ def _class_name(config: Json) -> str:
 
 def _refusal(files: SmallFiles, config: Json, reason: str) -> CheckpointError:
     """Build the error about a class; it names the file that names the class."""
+    # As in `add_model_class`, an entry that is null counts as absent.
     is_in_tokenizer_config = files.has(TOKENIZER_CONFIG_FILE) and (
-        "tokenizer_class" in files.read_json(TOKENIZER_CONFIG_FILE)
+        files.read_json(TOKENIZER_CONFIG_FILE).get("tokenizer_class") is not None
     )
     path = files.path(TOKENIZER_CONFIG_FILE if is_in_tokenizer_config else MODEL_CONFIG_FILE)
     remedy = CHOOSE_ANOTHER

@@ -51,12 +51,13 @@ def build_charts(
         name = f"rows of {settings['max_length']} tokens from here"
         # A mark is drawn at the x of its point, across the chart; the y has no meaning.
         full_length_mark = [Series(name, [(start_steps, 0.0)], "mark", REFERENCE_COLOR)]
+    # The terms are the parts of the training loss, such as that of masked LM.
     terms = list_terms(name for entry in entries for name in entry)
     charts = []
     for term in terms:
         series = _series(entries, terms, term, "loss")
-        # The reference is the loss of a model that predicts tokens. In runs that have a reference,
-        # this loss is the first term.
+        # The reference is the loss of a model that predicts tokens by their frequency alone. It is
+        # comparable with the loss of masked LM, which is the first term of each run that has one.
         if series and term == terms[0] and reference_loss is not None:
             series.append(
                 Series("token frequency alone", [(0, reference_loss)], "reference", REFERENCE_COLOR)

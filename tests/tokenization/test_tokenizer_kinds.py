@@ -127,6 +127,13 @@ def test_the_class_is_named_where_no_tokenizer_of_ours_is(tmp_path):
         load_tokenizer(tmp_path)
 
 
+def test_a_class_of_null_counts_as_none_so_that_the_error_names_the_other_file(tmp_path):
+    change_json(tmp_path / "tokenizer_config.json", tokenizer_class=None)
+    change_json(tmp_path / "config.json", tokenizer_class="CanineTokenizer")
+    with refuses(CheckpointError, str(tmp_path / "config.json"), "CanineTokenizer"):
+        load_tokenizer(tmp_path)
+
+
 @pytest.mark.parametrize("kind", TINY)
 def test_added_tokens_of_early_transformers_keep_their_ids(kind, tmp_path):
     tiny = TINY[kind]()

@@ -70,6 +70,7 @@ async def classify(call: Call, model: ModelInfo, content: Mapping[str, Any]) -> 
     check_pairs(model, records, field, single="TEXT", pair='{"text": TEXT, "text_pair": TEXT}')
     answers = await call.compute(model, "predict", records, field=field)
     function_name = body.parameters.function_to_apply
+    # Raw scores are logits: the request names the function to apply to them, or "none".
     scored = label_scores(model, answers, raw=function_name is not None)
     if function_name in ("softmax", "sigmoid"):
         function = softmax64 if function_name == "softmax" else sigmoid
