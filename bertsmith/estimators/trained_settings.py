@@ -11,7 +11,7 @@ from bertsmith.training.run_folder import RunFolder
 def read_trained_settings(folder: Path) -> dict[str, Any]:
     """Read the settings of the run that wrote a folder; empty if the folder does not record them.
 
-    The keys are names of parameters, such as `batch_size`.
+    The keys are spelled like parameters, such as `batch_size`.
     """
     run = RunFolder(folder)
     with suppress(CheckpointError):  # run.json is damaged; the model itself is in other files

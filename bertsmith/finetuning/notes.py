@@ -34,8 +34,8 @@ NOT_SCORED = (
 def notes_on(result: Mapping[str, Any]) -> list[str]:
     """List notes on a run's start, examples and scores, from the fields of `FineTuned`.
 
-    The last note says by which scores the weights were chosen. The totals of several runs, which
-    have no field `evaluation`, count as scored.
+    The last note says by which scores the weights were chosen, or that nothing was scored because
+    the field `evaluation` is None. The totals of several scored runs have no such field.
     """
     notes = notes_on_examples(result)
     if result["start_note"]:

@@ -168,7 +168,7 @@ class SeriesResult:
 def _notes_on_runs(results: Sequence[dict[str, Any]]) -> list[str]:
     """List notes on all runs together; counts are sums over the runs."""
     # `NOTES` has the sentence for each count of a result, such as `num_train_skipped`. `notes_on`
-    # reads the counts and two other fields of a result, as if the totals were those of one run.
+    # reads the counts and three other fields of a result, as if the totals were those of one run.
     totals: dict[str, Any] = {name: sum(result[name] for result in results) for name in NOTES}
     totals["start_note"] = results[0].get(START_NOTE, "")
     if not results[0]["evaluation"]:  # no run has eval examples

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 ERROR_RATE = 0.05
-"""Probability that any of the intervals misses the true difference."""
+"""Largest probability that any of the intervals misses the true difference."""
 ROUNDING = 1e-12
 """Noise up to this fraction of the largest value counts as rounding of floats."""
 BISECTIONS = 60

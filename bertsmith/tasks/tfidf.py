@@ -1,7 +1,7 @@
 """The baseline of text classification: TF-IDF with logistic regression, by scikit-learn.
 
-The method takes a few seconds at most. `bertsmith finetune` scores it once, and not for each run of
---seeds or --folds.
+The method takes a few seconds at most. `bertsmith finetune` scores it beside a single model, and
+not with --seeds, --folds or --teacher.
 """
 
 from collections.abc import Sequence

@@ -182,5 +182,5 @@ async def _infer_others(
 
 
 def _rows_of(texts: Mapping[str, list[Any]]) -> list[dict[str, Any]]:
-    """Turn lists of entries, one list for each tensor, into one record for each text."""
+    """Turn lists of entries, one list for each tensor, into records with an entry of each list."""
     return [dict(zip(texts, row, strict=True)) for row in zip(*texts.values(), strict=True)]
