@@ -71,7 +71,7 @@ class ColumnChoice:
         """The specs whose texts are read.
 
         The others, such as labels that are not read, keep their columns from these, unless one of
-        these would get no column (`assign_columns`).
+        these that must have a column would get none (`assign_columns`).
         """
         return [spec for spec in self.specs if spec.is_read]
 

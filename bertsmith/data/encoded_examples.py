@@ -28,7 +28,8 @@ class EncodedExamples:
     Rows `starts[i]` to `starts[i + 1]` belong to example `i`; `starts` is int64 `[examples + 1]`.
     Targets are arrays by name: `example_targets` `[examples, ...]`, `row_targets` `[rows, ...]`,
     and `token_targets` with an array `[tokens]` for each row. `alignment` has an entry for each
-    row, which says where its tokens are in the text; only decoding needs it, so it may be empty.
+    row, which says where its tokens are in the text. It is empty for tasks that need it neither to
+    make targets nor to decode outputs.
     """
 
     rows: EncodedTexts

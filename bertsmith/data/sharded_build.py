@@ -125,10 +125,10 @@ def build_with(
 
 
 def _check_out(out: Path, texts: Sequence[str | Path]) -> list[str]:
-    """Check that `out` can be replaced and holds none of the texts; return their names, sorted.
+    """Check that `out` can be replaced and is in no folder of texts; return the texts, sorted.
 
     Raises:
-        ConfigError: a disk is mounted at `out`, or a text is in it.
+        ConfigError: a disk is mounted at `out`, or `out` is a folder of the texts, or inside one.
     """
     check_is_no_mount(out)
     paths = sorted(map(str, texts))

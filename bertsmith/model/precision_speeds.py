@@ -78,8 +78,9 @@ def highest_speed(
     """Return the highest of several measurements of a speed, as other programs only lower it.
 
     If other programs are at work all the time, they lower all measurements. To notice that, a
-    reference whose speed is known to be `expected` is measured in turns with the speed. Measuring
-    ends when the reference has reached `expected` once, or after `MAX_ROUNDS`.
+    reference that is known to reach the speed `expected` is measured in turns with the other one.
+    Measuring ends after `MIN_ROUNDS` or more, as soon as the reference has reached `expected` once,
+    or after `MAX_ROUNDS`.
     """
     speed = reference_speed = 0.0
     for count in range(1, MAX_ROUNDS + 1):

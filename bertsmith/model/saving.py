@@ -29,7 +29,8 @@ OWN_NAMES = {Path(name).parts[0] for name in SUMMED_FILES} | {
     "journal.jsonl", "curves.svg", "repeats.json", "compression.json", "checkpoints", "earlier-run",
     MEMBERS_FOLDER,
 }  # fmt: skip
-"""Names of files and folders that bertsmith writes. A folder with other files is not replaced."""
+"""Names that may be in a model's folder, beside TensorBoard's files and the card of
+bertsmith. A folder with other names is not replaced."""
 
 
 def save_model(
