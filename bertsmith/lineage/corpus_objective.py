@@ -187,7 +187,7 @@ def bits_per_byte(nats_per_token: float, corpus: Corpus) -> float:
 def predictions_per_token(labels: Sequence[Tensor], end_id: int) -> float:
     """Return the mean number of predictions per token of the text.
 
-    It is above 1, as ends of documents are predicted, too.
+    It is at least 1, and above 1 if a document ends in the rows, as ends are predicted, too.
 
     Args:
         labels: int64 [predictions] of each batch, `end_id` where a document ends.

@@ -219,7 +219,7 @@ def _remove_leftovers(path: Path) -> None:
 
 
 def move(path: Path, target: Path) -> None:
-    """Move a file or a folder, also to another disk, where a folder on the way may be a link to.
+    """Move a file or a folder, also to another disk, to which a link in its path may lead.
 
     At each moment one of the two places has it whole.
 

@@ -22,7 +22,8 @@ RESTART_COUNT = "TORCHELASTIC_RESTART_COUNT"
 """Variable in which torchrun counts how often it has started all ranks again after a fault."""
 
 RUN_ID = "TORCHELASTIC_RUN_ID"
-"""Variable with the `--rdzv-id` of torchrun; "none" if the user gave no such id."""
+"""Variable with the `--rdzv-id` of torchrun. If the user gave none, it is a random id for most
+launches on one machine, and "none" for all others."""
 
 ERROR_FILE = "TORCHELASTIC_ERROR_FILE"
 """Variable with the path of a file for errors of this rank."""

@@ -48,9 +48,8 @@ OTHER_COMMANDS = {
 ELMO_LINE = "`bertsmith evaluate NAME --minimal-pairs pairs.csv`"
 """Example command for an ELMo, since the hub has no task for language models of both directions."""
 OPENED_BY_TRANSFORMERS = "transformers opens the folder, too."
-AVERAGED = """\
-bertsmith answers with the mean of the probabilities of all models in this folder. transformers
-opens one of them alone."""
+AVERAGED = "bertsmith answers with the mean of the probabilities of all models in this folder."
+AVERAGED_IN_TRANSFORMERS = "transformers opens one of them alone."
 OURS_ALONE = {"lstm": "recurrent", "elmo": "elmo"}
 """The `model_type` of models that transformers lacks, by `config.system` in run.json. A system is a
 kind of model other than BERT, such as an LSTM."""
@@ -221,22 +220,22 @@ def _use(pipeline: str, name: str, config: Mapping[str, Any], *, has_linear_head
     model_type = config.get("model_type")
     if model_type == "elmo" and pipeline == "feature-extraction":
         return ELMO_LINE.replace("NAME", name)
-    if config.get(
-        "problem_type"
-    ):  # a T5 that classifies, too, although its task on the hub is text
+    if config.get("problem_type"):
+        # Also for a T5 that was fine-tuned: for the hub it is a model that writes text.
         pipeline = "text-classification"
+    is_ours_alone = model_type in OURS_ALONE.values()
     if pipeline in OTHER_COMMANDS:
         line = f"bertsmith {OTHER_COMMANDS[pipeline].replace('NAME', name)}"
-        note = "" if model_type in OURS_ALONE.values() else f"\n\n{OPENED_BY_TRANSFORMERS}"
+        note = "" if is_ours_alone else f"\n\n{OPENED_BY_TRANSFORMERS}"
         return f"```\n{line}\n```{note}"
     if call is None:
         example = EXAMPLES[pipeline]
         if pipeline == "text-classification" and config.get("bertsmith", {}).get("pairs"):
             example += ', "Another."'
         call = f'predict = bertsmith.load("{name}")\nprint(predict({example}).answer)'
-    note = "" if model_type in OURS_ALONE.values() else OPENED_BY_TRANSFORMERS
+    note = "" if is_ours_alone else OPENED_BY_TRANSFORMERS
     if config.get("bertsmith", {}).get(MEMBERS):
-        note = AVERAGED
+        note = AVERAGED if is_ours_alone else f"{AVERAGED}\n{AVERAGED_IN_TRANSFORMERS}"
     if has_linear_head:
         note = "transformers opens the encoder, without the head."
     return f"```python\nimport bertsmith\n\n{call}\n```\n\n{note}".rstrip()

@@ -258,11 +258,11 @@ class RunFolder:
         If a process is killed in between, the next one continues, and no file is lost.
         """
         files = self._files()
+        for path in files:  # a process was killed while it removed this folder
+            shutil.rmtree(removed_name(path), ignore_errors=True)
         existing = [path for path in files if path.exists()]
         if not existing and not self._aside_dir.exists():
             return
-        for path in files:  # a process was killed when it had moved this folder to another disk
-            shutil.rmtree(removed_name(path), ignore_errors=True)
         self._aside_dir.mkdir(exist_ok=True)
         for path in existing:
             target = self._aside_dir / path.relative_to(self.path)

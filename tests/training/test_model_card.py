@@ -81,6 +81,17 @@ def test_the_code_of_a_card_runs(task, labels, is_pair, tmp_path, monkeypatch, c
     assert bool(capsys.readouterr().out) == (task not in ("masked_lm", None))
 
 
+@pytest.mark.parametrize(("model_type", "is_opened"), [("bert", True), ("recurrent", False)])
+def test_the_card_of_an_average_says_who_opens_it(model_type, is_opened, tmp_path):
+    settings = {"task": "classify", "members": ["seed-1"]}
+    config = {"model_type": model_type, "architectures": ["XForSequenceClassification"]}
+    (tmp_path / "config.json").write_text(json.dumps(config | {"bertsmith": settings}))
+    run = {"config": {"model": {"num_hidden_layers": 2, "hidden_size": 24}}, "settings": {}}
+    card = model_card(tmp_path, run, "films")
+    assert "the mean of the probabilities of all models in this folder" in card
+    assert ("transformers opens one of them alone." in card) == is_opened
+
+
 def test_a_pretrained_folder(corpus_dir, tmp_path):
     run_pretraining(small_job(corpus_dir, steps=2), tmp_path / "run")
     card = ModelCard.load(tmp_path / "run" / "README.md")

@@ -187,6 +187,18 @@ def test_what_is_left_of_a_removed_folder_does_not_hinder_the_next_removal(tmp_p
     assert not list(tmp_path.iterdir())
 
 
+def test_what_is_left_of_a_removed_checkpoint_does_not_hinder_the_next_run(tmp_path):
+    """The run began again after a checkpoint could not be removed whole, and saved it again."""
+    folder = earlier_run(tmp_path / "run", complete=True)
+    left = removed_name(folder.checkpoints_dir / "step-00000001")
+    left.mkdir()
+    folder.begin()
+    assert not folder.run_path.exists()
+    assert [path.name for path in (folder.earlier_dir / "checkpoints").iterdir()] == [
+        "step-00000001"
+    ]
+
+
 def test_checkpoints_on_another_disk_are_put_aside(tmp_path, monkeypatch):
     """The system renames no folder to another disk; the user put a link in place of checkpoints."""
     folder, disk = earlier_run(tmp_path / "run", complete=True), tmp_path / "disk"
