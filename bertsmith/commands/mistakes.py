@@ -20,7 +20,7 @@ def find_mistake(args: Sequence[str], options: Sequence[Option], prog: str) -> s
     """Describe the first mistake in a command line that tyro refused; None if none is found."""
     flags = {option.name: option for option in options if not option.is_positional}
     rest = deque(option_words(args))
-    later_words = args[len(rest) + 1 :]
+    later_words = args[len(rest) + 1 :]  # those behind `--`, which are no options
     given_flags = set()
     words = []
     while rest:
@@ -36,6 +36,8 @@ def find_mistake(args: Sequence[str], options: Sequence[Option], prog: str) -> s
             return f"There is no option {flag}. {hint}'{prog} --help-all' lists them."
         given_flags.add(flag)
         placeholder = flags[flag].values
+        if equals and not placeholder:
+            return f"{flag} takes no value, and '{value}' is given. Write {flag} alone."
         values = [value] if equals else []
         while placeholder and not equals and rest and not _is_flag(rest[0]):
             if values and not flags[flag].takes_several:
@@ -81,10 +83,12 @@ def _find_word_mistake(
     missing = [option for option in positionals[len(words) :] if option.is_required]
     missing += [option for option in options if _is_missing(option, given_flags)]
     missing_names = [option.typed for option in missing]
-    needed, them = "".join(missing_names), "it"
     if len(missing_names) > 1:
         needed, them = f"{', '.join(missing_names[:-1])} and {missing_names[-1]}", "them"
-    if len(words) > len(positionals) and not any(option.values for option in positionals):
+    else:
+        needed, them = "".join(missing_names), "it"
+    takes_any_number = any(option.takes_several for option in positionals)
+    if len(words) > len(positionals) and not takes_any_number:
         problem = f"'{words[len(positionals)]}' is one word too many for '{prog}'"
         if missing:
             return f"{problem}, which needs {needed}. '{prog} --help' explains {them}."

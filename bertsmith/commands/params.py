@@ -153,7 +153,7 @@ def _load(name: str, sizes: Mapping[str, Any]) -> BertModel:
             f"{flag} cannot change the folder {name}, which has its own sizes. Leave {flag} "
             f"out, or name a preset: {', '.join(PRESETS)}."
         )
-    return build_trained(read_folder(name))
+    return build_trained(read_folder(name))  # an ELECTRA with its generator, if it is there
 
 
 def _flag(name: str) -> str:
@@ -183,7 +183,8 @@ def _config(preset: str | None, sizes: Mapping[str, Any]) -> BertConfig:
         values["num_hidden_groups"] = values["num_hidden_layers"]
     config = family(**{"vocab_size": RELEASED_VOCABULARY, **values})
     length = requested.get("max_position_embeddings", config.max_position_embeddings)
-    # RoBERTa's first token has position 2, so that its table has two entries more than positions.
+    # RoBERTa's first token has position 2, so that its table has two entries more than a text may
+    # have tokens. `length` has none of these: it is the longest text.
     return replace(config, max_position_embeddings=length + config.first_position)
 
 

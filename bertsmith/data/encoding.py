@@ -134,6 +134,7 @@ class Encoder:
         document_ends: list[int] = []
         characters: list[int] = []
         hashes: list[int] = []
+        # A space for byte-level BPE, whose ids differ after a space; else empty.
         prefix = self._tokenizer.continuation_prefix
         for text in texts:
             text_sentences = split_sentences(self._without_special_tokens(text))

@@ -86,6 +86,7 @@ class Distillation(Objective[BertModel, Batch]):
 
     @property
     def num_shares(self) -> int:
+        """Number of shares of a step, which worker processes compute at the same time."""
         return max(dataset.num_shares for dataset in self._datasets)
 
     @property

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from bertsmith.data.columns import Columns
 from bertsmith.data.encoded_texts import is_table, name_type
 from bertsmith.data.examples import ExampleReader
-from bertsmith.data.json_rows import HALF_CHARACTER, as_json, describe_cut_label, plain_number
+from bertsmith.data.json_rows import CutText, as_json, describe_cut_label, plain_number
 from bertsmith.data.label_values import LABEL_TYPES
 from bertsmith.data.labels import label_array
 from bertsmith.data.table_rows import Row, TableRows
@@ -157,7 +157,7 @@ class TextClassifier(TextEstimator):
         names = matrix_names(y) if self.multi_label else None
         if names is not None:
             return {"label_columns": tuple(names)}
-        labels = set(map(as_json, _labels_of(source, columns, self.multi_label)))
+        labels = set(_labels_of(source, columns, self.multi_label))
         kinds = sorted({type(label).__name__ for label in labels})
         if len(kinds) > 1:
             raise InputError(
@@ -189,33 +189,35 @@ def _is_one_hot(values: Any) -> bool:
 def _labels_of(
     source: Iterable[Mapping[str, Any]], columns: Mapping[str, Any], is_multi_label: bool
 ) -> Iterator[Any]:
-    """Yield the labels of rows as plain Python values; missing labels are left out.
+    """Yield the labels of rows as plain Python values; rows without labels are left out.
 
     Raises:
         InputError: a label is cut inside a character, is a dict, or is a list although
-            `is_multi_label` is not set.
+            `is_multi_label` is not set; or a list of labels has None or a list in it.
     """
     first_row = list(islice(source, 1))
     reader = ExampleReader(first_row, Columns(**{**columns, "skip_incomplete": True}))
     with suppress(InputError):  # the task's reader raises this error later, with more context
-        next(iter(reader), None)
+        next(iter(reader), None)  # the first row decides in which columns the labels are
     label_column, *other_columns = reader.names.get("label", ("label",))
     if other_columns:  # each label has a column of 0 and 1, so no column holds labels
         return
     for index, row in enumerate(source):
         cells = {str(key): value for key, value in row.items()}
-        cell = cells.get(label_column)
-        if isinstance(cell, str) and HALF_CHARACTER.search(cell):
-            raise InputError(f"y[{index}]: {describe_cut_label(str(cell))}")
-        value = plain_number(as_json(cell))
+        value = plain_number(as_json(cells.get(label_column)))
         is_list = isinstance(value, list | Set)
         labels = value if is_list and is_multi_label else [value]
-        dicts = [label for label in labels if isinstance(label, Mapping)]
-        if dicts:
-            raise InputError(
-                f"y[{index}]: found {name_type(dicts[0])}. Give a string, a number or a boolean "
-                "as a label."
+        for label in labels:
+            if isinstance(label, CutText):
+                raise InputError(f"y[{index}]: {describe_cut_label(str(label.original))}")
+            is_nested = (
+                is_list and is_multi_label and (label is None or isinstance(label, list | Set))
             )
+            if is_nested or isinstance(label, Mapping):
+                raise InputError(
+                    f"y[{index}]: found {name_type(label)}. Give a string, a number or a boolean "
+                    "as a label."
+                )
         if is_list and is_multi_label:
             yield from labels
         elif is_list:

@@ -20,10 +20,10 @@ TRAINING_FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "counts": finetune_linear,
     "contrastive": finetune_contrastive,
 }
-"""The function that trains each head that is not a choice of others."""
+"""The function that trains each head, but for `auto`, which chooses among these."""
 AVERAGE = "average"
-"""Name of the mean of several fine-tuned models, which `auto` compares as if it were a head. It is
-that of `--seeds 3 --average`."""
+"""Name of the mean of several fine-tuned models, which `auto` compares as if it were a head. The
+options `--seeds 3 --average` train the same mean."""
 NUM_AVERAGED = 3
 """Number of fine-tuned models in that mean."""
 
@@ -49,8 +49,11 @@ def train_head(
     Without eval examples, fine-tuning keeps the weights of its last step.
 
     Args:
+        has_costly_baselines: whether to score also the baselines that take some seconds; an average
+            has none.
         calibration: that of a contrastive head.
-        unlabelled: the texts of the settings' corpus, if they have been read before.
+        unlabelled: the texts of the settings' corpus, if they have been read before; only a linear
+            head and an average learn from them.
 
     Returns:
         A `FineTuned`, a `FittedHead`, or for the average a `SeriesResult`.

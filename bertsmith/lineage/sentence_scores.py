@@ -35,8 +35,8 @@ TOKENS_AT_ONCE = 4096
 class SentenceScorer(ABC):
     """Scorer of sentences by the sum of the log-probabilities of their tokens.
 
-    Special tokens are not part of the sum. `num_tokens` and `num_unknown` count the tokens of all
-    sentences scored so far.
+    Special tokens are not part of the sum. `num_tokens` counts the tokens of all sentences scored
+    so far, with their start tokens, and `num_unknown` the unknown ones among them.
 
     Args:
         longest: maximum number of tokens of a sentence, with the start token; None if unlimited.
@@ -144,8 +144,11 @@ class BidirectionalScorer(SentenceScorer):
 
     def log_likelihoods(self, rows: Sequence[np.ndarray]) -> tuple[Batch, np.ndarray]:
         batch = pack([np.append(row, self.tokenizer.sep_id) for row in rows]).to(self.model.device)
-        never = np.zeros(batch.num_sequences, dtype=bool)  # neither [CLS] nor [SEP] is predicted
-        positions = predicting_positions(batch.lengths, has_start=never, has_end=never)
+        # Both directions read [CLS] and [SEP], and neither predicts them.
+        not_predicted = np.zeros(batch.num_sequences, dtype=bool)
+        positions = predicting_positions(
+            batch.lengths, has_start=not_predicted, has_end=not_predicted
+        )
         softmax = self.model.softmax
         both = [
             _sum_log_probs(batch, hidden, softmax.weight, softmax.bias, predicting, direction.step)

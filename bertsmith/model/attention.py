@@ -12,8 +12,9 @@ from torch import Tensor, nn
 from bertsmith.model.rotary import Rotary
 
 RecordWeights = Callable[[Sequence[Tensor]], list[Tensor]]
-"""Receives a layer's attention weights, [sequences, heads, queries, keys] for each block, and
-returns the weights that the layer then uses."""
+"""Receives a layer's attention weights and returns the weights that the layer then uses. There is a
+tensor [sequences, heads, queries, keys] for each block, that is, for sequences of similar lengths
+that are computed together."""
 
 
 class AttentionView(Protocol):

@@ -120,8 +120,8 @@ class _PicklerWithWeights(pickle.Pickler):
         if not isinstance(value, SharedModel):
             return NotImplemented  # pickled as usual
         # The copy is in main memory, as the other machine may have no GPU of the same number. Each
-        # of its weights has memory of its own: weights of a `SharedModel` are views of one memory,
-        # all of which pickle would send with each weight.
+        # of its weights has memory of its own. The weights of a `SharedModel` are views of one
+        # memory, and with each view pickle would send the whole memory.
         copied = without_values(value.model).to_empty(device="cpu")
         copied.load_state_dict(value.model.state_dict())
         return _receive, (copied, value.model.device.type)

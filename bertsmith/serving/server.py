@@ -37,7 +37,7 @@ def bind(host: str, port: int) -> socket.socket:
     # for sockets that name it.
     listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    close_unread_connections(listener)
+    close_unread_connections(listener)  # an option, which the connections to come inherit
     try:
         listener.bind((host, port))
     except (TypeError, UnicodeError):  # a name that cannot be encoded for the internet (IDNA)

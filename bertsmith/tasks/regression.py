@@ -254,7 +254,7 @@ class Regress(TextTask[NumberPrediction]):
             text=" | ".join(example.one_line()),
             gold=str(example.label),
             predicted=format_number(prediction.value),
-            score=1.0 - abs(prediction.value - gold),
+            score=1.0 - abs(prediction.value - gold),  # as `Outcome` asks for of numbers
             is_numeric=True,
         )
 

@@ -67,6 +67,7 @@ class UnigramTokenizer(Tokenizer):
         self.steps = tuple(step for step in steps if charsmap or step != "charsmap")
         self.charsmap = charsmap
         self._normalizer = UnigramNormalizer(self.steps, charsmap)
+        # The pieces come first in the vocabulary, and tokens that were added to it follow.
         self._unigram = Unigram(self.vocab[: self.num_pieces], self.scores, self.unk_id)
         self._prepare_encoding(self._normalizer.normalize)
         self._cuts_at_spaces = self._normalizer.normalize(" ") == " "

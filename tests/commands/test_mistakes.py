@@ -17,6 +17,7 @@ from bertsmith.errors import option
     ("pretrain --preset tinny", ["--preset: found 'tinny'", "tiny, mini, small, medium, base, l"]),
     ("hardware fast", ["'fast' ", "'bertsmith hardware'", "'bertsmith hardware --help'"]),
     ("hardware -- -v", ["'-v' is one word too many", "'bertsmith hardware'"]),
+    ("hardware --json=true", ["--json takes no value, and 'true' is given. Write --json alone."]),
     ("demo -- --seed=1", ["'--seed=1' is one word too many"]),
     ("hardware -- --help", ["'--help' is one word too many"]),
     ("tokenizer extend a.txt --from m --out x", ["'a.txt' is one word too", "needs --texts TEXT"]),

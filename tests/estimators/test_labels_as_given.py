@@ -164,3 +164,16 @@ def test_a_label_that_no_file_can_hold_is_refused(model):
         fit(model, ["a"] * 12 + ["a\ud800"] * 12)
     with refuses(InputError, "y[0]", "'a\\udfff'", "another name"):
         fit(model, np.array(["a\ud800", "a\udfff"] * 12)[::-1])
+
+
+@pytest.mark.parametrize(
+    ("label", "parts"),
+    [
+        (["b\ud800"], ("'b\\ud800'", "another name")),
+        ([["a"]], ("list of str",)),
+        (["a", None], ("NoneType",)),
+    ],
+)
+def test_a_list_of_labels_that_cannot_be_labels_is_refused(model, label, parts):
+    with refuses(InputError, "y[12]", *parts):
+        fit(model, [["a"]] * 12 + [label] * 12, multi_label=True)

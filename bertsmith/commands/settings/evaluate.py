@@ -63,7 +63,8 @@ class Settings(InferenceCompute):
     """Print one JSON object instead of text."""
 
     columns: tyro.conf.Suppress[Any] = None
-    """Columns of the file."""
+    """Columns of the file. Which ones there are depends on the model's task, so `parse_for_folder`
+    fills them in."""
 
 
 # Which flags exist depends on the model's task, so `main` parses a line that names a model.
