@@ -7,6 +7,7 @@ both, but for those whose start is what a test is about.
 import atexit
 import multiprocessing
 import os
+import random
 import runpy
 import shutil
 import socket
@@ -36,10 +37,19 @@ FORKS.set_forkserver_preload(
 
 
 def free_port() -> int:
-    with socket.socket() as server:
-        server.bind(("127.0.0.1", 0))
-        port: int = server.getsockname()[1]
-        return port
+    """Return a port that nobody has, below those that systems give to clients (from 32,768 on).
+
+    Until rank 0 listens there, another program's client, or the rank that tries to reach it, could
+    otherwise get the port for its own end of a connection.
+    """
+    while True:
+        port = random.SystemRandom().randrange(10_000, 32_000)
+        with socket.socket() as server:
+            try:
+                server.bind(("127.0.0.1", port))
+            except OSError:  # taken
+                continue
+            return port
 
 
 def variables(launcher: str, rank: int, num_ranks: int, port: int) -> dict[str, str]:
