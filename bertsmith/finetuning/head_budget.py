@@ -79,7 +79,7 @@ class BudgetWatch(Callback):
         left out: neither the other models of an average nor its linear head.
 
         Raises:
-            OverBudget: it would.
+            OverBudget: the run would take longer than the budget.
         """
         if status.elapsed_seconds < SECONDS_TO_JUDGE or status.progress == 0:
             return

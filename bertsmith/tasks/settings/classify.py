@@ -177,11 +177,11 @@ class ClassifySettings(LossSettings, WindowSettings):
             )
 
     def _check_minutes(self) -> None:
-        """Check that a budget has a use.
+        """Check the budget of `--head auto`.
 
         Raises:
-            ConfigError: it has none.
-            SettingError: it is no time.
+            ConfigError: a budget is given, but the head is another one.
+            SettingError: the budget is not a finite number above 0.
         """
         if self.minutes is None:
             return

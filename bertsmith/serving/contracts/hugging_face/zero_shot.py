@@ -15,7 +15,7 @@ from bertsmith.serving.text_field import TextField
 from bertsmith.tasks.probabilities import softmax64
 
 BLANK = "{}"
-"""What a hypothesis template has where the label belongs, as in transformers."""
+"""Placeholder of the label in a hypothesis template, as in transformers."""
 
 
 class ZeroShotParameters(Struct, forbid_unknown_fields=True, frozen=True):
