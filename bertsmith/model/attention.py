@@ -1,7 +1,9 @@
 """Multi-head attention over packed rows: [tokens, hidden] in and out.
 
-`SelfAttention` and `CrossAttention` have the projections. An `AttentionView` decides which keys
-each query sees, and computes the contexts.
+A packed row has the tokens of several sequences, one after another. `SelfAttention` and
+`CrossAttention` have the projections. An `AttentionView` decides which keys each query sees, and
+computes the contexts: the averages of values, weighted by attention. On a CPU, arrays of a packed
+row may end in padding rows, which round up their length (`fill_up` in model/shape_buckets.py).
 """
 
 from collections.abc import Callable, Sequence
@@ -32,7 +34,7 @@ class AttentionView(Protocol):
 
         Args:
             query, key, value: [tokens, heads, head_size] of one dtype, fp32 or bf16; they may be
-                parts of one array, and end in padding rows (see `fill_up`).
+                parts of one array, and end in padding rows.
             dropout_prob: probability of dropping an attention weight.
             record_weights: receives the attention weights of all blocks and returns those to use.
 
@@ -64,8 +66,8 @@ class SelfAttention(nn.Module):
     ) -> Tensor:
         """Return vectors [tokens, hidden] of the tokens that have a query in the view.
 
-        `hidden`, [tokens, hidden], and the result may end in padding rows; see `fill_up`.
-        `record_weights` is that of `AttentionView.attend`; `rotary` rotates queries and keys.
+        `hidden`, [tokens, hidden], and the result may end in padding rows. `record_weights` is that
+        of `AttentionView.attend`; `rotary` rotates queries and keys by their positions.
         """
         qkv = self.qkv(hidden)
         query, key, value = qkv.view(len(qkv), 3, self.num_heads, -1).unbind(1)
@@ -109,7 +111,7 @@ class CrossAttention(nn.Module):
         `keys_and_values` come from `project`. When text is generated, they come from a
         `SourceCache` (model/cached_view.py) and `view` is a `SourceView`. The view pairs the
         sequences of `hidden` with those of the source. `hidden` and the source may end in padding
-        rows; see `fill_up`.
+        rows.
         """
         query = self.query(hidden).view(len(hidden), self.num_heads, -1)
         key, value = keys_and_values

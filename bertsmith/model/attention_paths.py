@@ -1,8 +1,9 @@
 """Choice of the faster way, or path, to compute attention on this machine, measured once.
 
 On a CPU torch's fused kernel takes a third of the time of plain products on one processor and three
-times as long on another. The ratio also depends on precision, use and length. On CUDA one kernel
-may take the whole row (model/varlen.py).
+times as long on another. The ratio also depends on precision, on length, and on the use: whether
+gradients are needed. On CUDA one kernel may take all sequences of a batch (model/varlen.py);
+otherwise attention is computed by blocks, padded arrays of sequences of similar length.
 """
 
 import math
@@ -75,7 +76,8 @@ def has_all_uses(paths: Mapping[str, str]) -> bool:
 def attention_paths() -> Mapping[str, str]:
     """Return the path by precision, use and length, such as "bf16 reading 128".
 
-    The paths are measured if no result is stored for this processor.
+    The paths are measured if no result is stored for this processor. A resumed run and other
+    processes of a run take the paths of the run instead (`earlier_choices`).
     """
     choices = earlier_choices()
     return measured_paths() if choices is None else choices.attention
@@ -160,5 +162,5 @@ def describe_attention(device: torch.device, precision: Precision) -> str:
     if device.type != "cuda" or precision == "fp32":
         return "attention by blocks"
     trial = varlen_trial(device)
-    unit = "of the whole row" if trial.pays else "by blocks"
-    return f"attention {unit} ({trial})"
+    way = "of the whole row" if trial.pays else "by blocks"
+    return f"attention {way} ({trial})"

@@ -2,8 +2,8 @@
 
 The operations are those of the paper and the released code: three embeddings are summed, then each
 layer applies self-attention and feed-forward with GELU, each followed by a residual connection and
-LayerNorm ("post-LN"). Inside the model a batch is one packed row of real tokens, [tokens, hidden];
-padded tensors exist only in `BertModel.forward`.
+LayerNorm ("post-LN"). Inside the model a batch is one packed row, [tokens, hidden]: the real tokens
+of all sequences, one after another. Padded tensors exist only in `BertModel.forward`.
 """
 
 from collections.abc import Callable, Mapping
@@ -53,9 +53,9 @@ LABEL_PROBLEMS = {
 class BertModel(TrainableModel):
     """An encoder of the config's family (BERT or another), with its pooler and heads.
 
-    `heads` are modules of `build_heads`, by their names (model/head_names.py). A pooler is built if
-    a head reads it, or, without heads, if the family's released models have one. `pooler` overrides
-    this choice.
+    A head is a module that computes logits. `heads` has them by name, such as "masked_lm" or
+    "classify" (model/head_names.py); `build_heads` makes them. A pooler is built if a head reads
+    it, or, without heads, if the family's released models have one. `pooler` overrides this choice.
     """
 
     def __init__(
@@ -73,6 +73,7 @@ class BertModel(TrainableModel):
         self.final_norm = family.build_final_norm(config)
         self.heads = nn.ModuleDict(heads or {})
         if pooler is None:
+            # In some families, such as RoBERTa, heads of texts read the first token themselves.
             heads_without_pooler = {*TOKEN_HEADS, *config.first_token_heads}
             is_read = any(name not in heads_without_pooler for name in self.heads)
             pooler = is_read if self.heads else config.has_pooler
@@ -94,9 +95,10 @@ class BertModel(TrainableModel):
 
     @property
     def companions(self) -> Mapping[str, "BertModel"]:
-        """Models trained with this one, by the subfolder of its folder that each is saved in.
+        """Models trained with this one, such as ELECTRA's generator with the discriminator.
 
-        The names of their parameters begin with the name of that subfolder.
+        Each has a name: that of the subfolder in which it is saved, and with which the names of its
+        parameters begin.
         """
         return {}
 
@@ -152,8 +154,9 @@ class BertModel(TrainableModel):
     ) -> Tensor:
         """Encode a packed batch to the last layer's vectors, `[tokens, hidden]`.
 
-        They have the dtype of the weights, fp32 or bf16. `words`, `[tokens, embedding size]`,
-        replace the word embeddings of the batch's ids.
+        They have the dtype of the weights, fp32 or bf16. `recorder` collects hidden states and
+        attention weights, if the caller wants them. `words`, `[tokens, embedding size]`, replace
+        the word embeddings of the batch's ids.
 
         With `queries` "first" or "last", only the vectors of each sequence's first or last token
         are returned, `[sequences, hidden]`, and the last layer is computed for these tokens only,
@@ -163,7 +166,7 @@ class BertModel(TrainableModel):
         if queries != "all" and self.computes_all_tokens:
             indices = batch.first_tokens if queries == "first" else batch.last_tokens
             return self.encode(batch, recorder, words=words).index_select(0, indices)
-        recorder = recorder or OutputRecorder()
+        recorder = recorder or OutputRecorder()  # this one records nothing
         set_dropout_sequences(batch.lengths, batch.step_indices)
         layout = RowLayout(
             batch.lengths,
@@ -194,7 +197,7 @@ class BertModel(TrainableModel):
         """
         if self.pooler is None:
             self.check_pooler()
-            return self.encode(batch, queries="first")
+            return self.encode(batch, queries="first")  # as `pool`: the first token's vector
         queries = self.pooler.queries
         vectors = self.encode(batch, queries=queries)
         if queries == "all":
@@ -298,6 +301,7 @@ class BertModel(TrainableModel):
             attentions=None if recorder.attentions is None else tuple(recorder.attentions),
             next_sentence_logits=logits.pop("next_sentence", None),
             sentence_order_logits=logits.pop("sentence_order", None),
+            # The pair heads are taken out above; of the others, the first has this output.
             logits=next(iter(logits.values()), None),
             start_logits=starts,
             end_logits=ends,
@@ -355,8 +359,9 @@ class BertModel(TrainableModel):
             InputError: shapes, types or values that the model cannot read; the message says where.
         """
         config = self.config
-        # `number_tokens` computes positions from ids, since RoBERTa counts only those that are not
-        # its padding id. Vectors in place of ids have no padding id, so their columns are counted.
+        # `number_tokens` computes the positions of tokens from their ids: RoBERTa counts only
+        # tokens whose id is not that of padding. Vectors in place of ids have no padding id, so
+        # their columns are counted.
         number_tokens = self.embeddings.number_columns
         if inputs_embeds is not None:
             input_ids = placeholder_ids(input_ids, inputs_embeds, config.embedding_size)

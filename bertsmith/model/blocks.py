@@ -1,4 +1,4 @@
-"""Blocks of neighbouring sequences, on which attention computes with dense arrays."""
+"""Blocks: some neighbouring sequences of a batch, for which attention uses padded arrays."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,7 +15,8 @@ class Block:
     """Neighbouring sequences as two padded arrays: one of queries, one of keys and values.
 
     Both arrays have the same number of rows, one for each sequence and perhaps some of padding
-    (`Cells`). `first` is the index of the block's first sequence among those of the packed row.
+    (`Cells`). `pattern` says which keys of its sequence a query sees. `first` is the index of the
+    block's first sequence among those of the whole batch; dropout draws by this index.
     """
 
     queries: Cells

@@ -1,6 +1,7 @@
 """Key-value caches for generation: each step computes only the new tokens.
 
-The keys and values of these tokens are kept, and later tokens attend to them.
+The keys and values of these tokens are kept, and later tokens attend to them. The views here fulfil
+`AttentionView` (model/attention.py): each says which keys a query sees, and computes attention.
 """
 
 from collections.abc import Sequence
@@ -23,7 +24,7 @@ from bertsmith.system.counts import count_noun
 
 
 class NewTokens:
-    """A packed row of new tokens, at least one for each cached sequence.
+    """A packed row of new tokens, one sequence after another, at least one token for each.
 
     For each sequence, `before` counts the cached tokens, `lengths` the new ones, and `totals` both.
     """
@@ -147,7 +148,7 @@ class CachedView:
             dropout_prob,
             None if bias is None else bias(block),
         )
-        return fill_up(block.queries.put_back(context))
+        return fill_up(block.queries.put_back(context))  # padded to a rounded number of rows
 
 
 class SourceCache:
@@ -217,7 +218,7 @@ class SourceView:
         assert not dropout_prob and record_weights is None and not torch.is_grad_enabled()
         (query,) = gather((query,), (self.block.queries,))
         context = dense_attention.attend(query, key, value, self.block, dropout_prob)
-        return fill_up(self.block.queries.put_back(context))
+        return fill_up(self.block.queries.put_back(context))  # padded to a rounded number of rows
 
 
 def _store(stored: Tensor | None, vectors: Tensor, new: NewTokens) -> Tensor:

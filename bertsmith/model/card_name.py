@@ -1,4 +1,4 @@
-"""The name of a folder in its model card, README.md."""
+"""Renaming of a copied model's card (README.md), which names the folder that it is in."""
 
 import json
 import re

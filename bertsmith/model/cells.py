@@ -98,8 +98,7 @@ class HeadTables:
     Row and cells are seen as lists of vectors of head_size numbers, one for each head of a token or
     cell; an index is the position of a vector in such a list. The row's list has `step` vectors for
     each token (see `in_row`), that of the cells the order [rows, heads, length]. A table is an
-    int64 vector and is computed on its first use, since half of the tables are needed for gradients
-    only.
+    int64 vector and is computed on its first use, since half of the tables serve gradients alone.
 
     Args:
         is_real: cells that hold a token, bool [rows, length].
@@ -185,7 +184,7 @@ def gather_blocks(
 ) -> Iterable[tuple[Tensor, ...]]:
     """Gather arrays of a packed row to their cells, as `gather` does, block by block.
 
-    A block holds neighbouring sequences: `blocks[i][j]` are the cells of block `i` that take tokens
+    A block holds neighbouring sequences. `blocks[i][j]` are the cells of block `i` that get tokens
     of `rows[j]`. Each block begins at the token where the one before it ends; a row may have
     padding after the last block. Without gradients a block is gathered when it is asked for, so
     that only one needs to be in memory. With gradients all are kept for the backward pass anyway,

@@ -1,4 +1,7 @@
-"""Configs of models: sizes, probabilities of dropout and the like; and sizes of released models."""
+"""The config of a model: sizes, probabilities of dropout and the like; sizes of released models.
+
+A *family* is a kind of model with a `model_type` of its own, such as BERT, RoBERTa or ALBERT.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
@@ -55,7 +58,8 @@ class BertConfig:
     kept_feed_forward_vectors: ClassVar[int] = 2
     """Vectors of `intermediate_size` numbers that a layer keeps per token for its backward pass."""
     first_token_heads: ClassVar[tuple[str, ...]] = ()
-    """Heads that read the first token's vector directly, without the pooler."""
+    """Heads that read the first token's vector directly, without the pooler, by their names (such
+    as "classify")."""
     poolings: ClassVar[tuple[str, ...]] = ("first_token", "mean")
     """Allowed values of `pooling`."""
     writes_labels: ClassVar[bool] = False
@@ -188,10 +192,12 @@ class BertConfig:
 
     @property
     def shared_parts(self) -> Mapping[str, int]:
-        """The parts that several layers share: name prefixes, each with the last layer sharing it.
+        """The parts that several layers share, each with the number of the last layer that has it.
 
-        In an ALBERT of 12 layers that share their attention, "layers.0.attention" has the value 11:
-        the prefix is that of the part's parameters in our model. Layers are numbered from 0.
+        A part is given by the beginning of its parameters' names, those in the first such layer.
+
+        In an ALBERT of 12 layers that share their attention, "layers.0.attention" has the value 11.
+        Layers are numbered from 0.
         """
         return {}
 
@@ -211,7 +217,7 @@ class BertConfig:
             self,
             hidden_dropout_prob=probability,
             attention_probs_dropout_prob=attention,
-            classifier_dropout=type(self).classifier_dropout,  # the default
+            classifier_dropout=type(self).classifier_dropout,  # the default of the class
         )
 
     @classmethod

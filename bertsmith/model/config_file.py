@@ -1,7 +1,8 @@
 """Conversion of config.json to a model's config, and back.
 
-Where both have different names, tables of the `Family` (model/family.py) say so: `keys` maps a
-config's field to its key in config.json, and `values` maps the field to the names of its values.
+A model's family (`Family` in model/family.py, such as BERT or RoBERTa) has tables for names that
+differ: `keys` maps a config's field to its key in config.json, and `values` maps the field to the
+names of its values. In this module `settings` is always the content of a config.json.
 """
 
 import json
@@ -70,11 +71,12 @@ def task_head(settings: Mapping[str, Any]) -> str | None:
     family = family_of(settings)
     stored_type = problem_type(settings)
     for name in TASK_HEADS:
-        # Several heads may have one class, and then differ in their problem type.
+        # Several heads may have one class of transformers, such as BertForSequenceClassification,
+        # and then differ in their problem type.
         has_class = family.architectures[frozenset({name})] in architectures
         has_problem_type = name not in PROBLEM_TYPES or stored_type == PROBLEM_TYPES[name]
         if has_class and has_problem_type:
-            # Our head for regression has one output.
+            # Our head for regression has one output, so a regression of several numbers has none.
             return None if name == "regress" and num_labels(settings) > 1 else name
     return None
 
@@ -112,7 +114,9 @@ def num_labels(settings: Mapping[str, Any]) -> int:
 
 
 def model_kind(settings: Mapping[str, Any]) -> ModelKind:
-    """Return the kind of a model by its config.json, which decides the commands that take it.
+    """Return the kind of a model by its config.json, such as an encoder or a GPT.
+
+    The kind decides which commands take the model.
 
     Raises:
         ConfigError: we have no such family.
@@ -302,6 +306,7 @@ def build_config_json(model: BertModel, id2label: Mapping[int, str]) -> dict[str
 
 
 def _shape_entries(model: BertModel, family: Family) -> dict[str, Any]:
+    """Return the entries of config.json from which the model without its head is built again."""
     settings: dict[str, Any] = {
         "architectures": [family.architecture(tuple(model.heads))],
         "model_type": family.name,
@@ -320,6 +325,7 @@ def _shape_entries(model: BertModel, family: Family) -> dict[str, Any]:
 def _head_config(
     name: str, head: nn.Module, id2label: Mapping[int, str], family: Family
 ) -> dict[str, Any]:
+    """Return the entries of config.json about a task's head: dropout, problem type and labels."""
     if not isinstance(head, ClassificationHead):
         return {}
     key = family.dropout_keys.get(name, "classifier_dropout")

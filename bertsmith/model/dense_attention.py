@@ -1,7 +1,8 @@
 """Attention on the dense arrays of a block: by plain products, or by torch's fused kernel.
 
-Shapes: `query` [rows, heads, queries, head_size], `key` and `value` [rows, heads, keys, head_size];
-`bias` broadcasts to [rows, heads, queries, keys], None for zero.
+A block holds neighbouring sequences of a batch, padded to one length. Shapes: `query` [rows, heads,
+queries, head_size], `key` and `value` [rows, heads, keys, head_size]; `bias` broadcasts to [rows,
+heads, queries, keys], None for zero.
 """
 
 import torch
@@ -30,7 +31,7 @@ def attend(
         bias = add_bias(block.bias, model_bias)
         return average_values(compute_weights(query, key, bias), value, block, dropout_prob)
     if is_fused_faster(query, key, dropout_prob):
-        # torch's own kernel never holds the scores.
+        # torch's own kernel never holds all scores in memory.
         bias = None if block.bias is None else block.bias.to(query.dtype)
         return F.scaled_dot_product_attention(query, key, value, bias, dropout_prob)
     # Plain products are, forward and backward, 3.0 to 6.9 times as fast as torch's kernel in bf16

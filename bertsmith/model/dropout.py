@@ -1,8 +1,9 @@
 """Dropout with a cheap mask on CPUs; a sequence's mask does not depend on its batch.
 
-Within a training step each sequence has a random stream of its own, keyed by the seed, the step and
-the sequence's number in the step. So a mask does not depend on how a step is divided among
-micro-batches, threads and processes.
+Within a training step each sequence has a random stream (a random generator, SFC64) of its own,
+keyed by the seed, the step and the sequence's number in the step. So a mask does not depend on how
+a step is divided among micro-batches, threads and processes. `dropout_seed` sets seed and step,
+`set_dropout_sequences` says which sequences are computed next, and `dropout` then draws.
 """
 
 import contextlib
@@ -48,7 +49,7 @@ class _Sequences:
         """Whether tensors now have one row for each sequence, as `one_row_per_sequence` says."""
 
     def counts(self, num_rows: int) -> Sequence[int] | None:
-        """Return how many rows of a tensor with `num_rows` each sequence has.
+        """Return for each sequence how many rows it has in a tensor of `num_rows` rows.
 
         None if the rows belong to no sequence.
         """
@@ -72,7 +73,8 @@ class _Local(threading.local):
         self.by_index: dict[int, np.random.SFC64] = {}
         """Streams of this step's sequences, by their index in the step."""
         self.spare: list[np.random.SFC64] = []
-        """Streams of earlier steps, which are used again: setting one is faster than making it."""
+        """Streams of earlier steps, which are used again: seeding a stream anew is faster than
+        making one."""
 
 
 _local = _Local()
@@ -85,8 +87,8 @@ def dropout_seed(
     """Seed all `dropout` calls in the block, in this thread; on a GPU, for the device.
 
     `step_key` is (seed, step): it seeds the streams of the sequences that `set_dropout_sequences`
-    names. All other rows draw from one stream with `seed`. The state of a GPU's generator is
-    restored.
+    names. All other rows draw from one stream with `seed`. On a GPU dropout is torch's own, and
+    `step_key` does not count; the state of the GPU's generator is restored at the end.
     """
     if device.type != "cpu":
         generator = _generator_of(device)

@@ -86,10 +86,10 @@ def new_pair(config: BertConfig, share: float | None = None) -> ElectraPair:
 def generator_config(config: ElectraConfig, share: float) -> ElectraConfig:
     """Return the config of a generator for a discriminator with `config`.
 
-    The generator has as many layers, each of `share` the width. The paper found a quarter to a half
-    to work best (section 3.2): too good a generator leaves too little to detect. Attention heads
-    are as wide as the discriminator's if that divides the generator's width; else they have the
-    next larger width that does.
+    The generator has as many layers; their width is the discriminator's times `share`. The paper
+    found a quarter to a half to work best (section 3.2): too good a generator leaves too little to
+    detect. Attention heads are as wide as the discriminator's if that divides the generator's
+    width; else they have the next larger width that does.
     """
     width = max(1, round(share * config.hidden_size))
     max_heads = max(1, width // config.head_size)

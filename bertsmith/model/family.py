@@ -1,4 +1,8 @@
-"""The definition of a family of models: what it builds, and its names in transformers."""
+"""The definition of a family of models, such as BERT or RoBERTa: its modules and its names.
+
+Each file of model/families/ makes one `Family`. Models are built, loaded and saved by its tables
+and functions. A *stored* name is one that a weight has in a Hugging Face folder.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -110,7 +114,7 @@ class Family:
     build_layers: Callable[[Any], Sequence[nn.Module]] = build_layers
     """Builds the layers, from the bottom."""
     build_final_norm: Callable[[Any], nn.Module] = nn.Identity
-    """Builds the module that is applied to the last layer's vectors."""
+    """Builds the module that is applied to the last layer's vectors; in BERT it does nothing."""
     build_pooler: Callable[[Any], Pooling] = Pooler
     """Builds the module that gives one vector per sequence to heads."""
     initialize: Callable[[nn.Module, Any], None] = initialize
@@ -122,7 +126,8 @@ class Family:
     """Converts the tensors of a folder, such as those of a language model from which a classifier
     starts, before their names are mapped."""
     new_model: Mapping[str, Any] = field(default_factory=dict)
-    """Maps a setting to its value in a new model, where other families have another default."""
+    """Maps a setting of pre-training, such as dropout, to its default for new models, where that
+    differs from the default of most families."""
     own_folder: OwnFolder | None = None
     """Functions that load and save a model whose folder `names` does not describe."""
     dropout_keys: Mapping[str, str | None] = field(default_factory=dict)
@@ -140,7 +145,7 @@ class Family:
 
     @cached_property
     def modules(self) -> tuple[str, ...]:
-        """The parts of stored names that follow `prefix`, such as "embeddings" and "encoder"."""
+        """The second parts of an encoder's stored names, such as "embeddings" and "encoder"."""
         stored_names = (name for names in self.names.values() for name in names)
         return tuple({name.split(".")[1] for name in stored_names if name.startswith(self.prefix)})
 

@@ -94,6 +94,7 @@ def _check_positions(name: str, positions: Tensor, is_real: Tensor) -> Tensor:
     if positions.numel() != rows:
         raise InputError(f"{name} has the shape {list(positions.shape)}. It must be [{rows}].")
     flat_positions = positions.view(-1).long().clamp(0, length)
+    # The added column stands for the position `length`, which says that there is no answer.
     is_wrong = ~F.pad(is_real, (0, 1), value=True).gather(1, flat_positions[:, None]).squeeze(1)
     if is_wrong.any():
         row = int(is_wrong.nonzero()[0])
@@ -110,7 +111,7 @@ def _check_classes(labels: Tensor, num_classes: int) -> None:
     if not wrong.any():
         return
     indices = wrong.nonzero()[0].tolist()
-    names = zip(("row", "column"), indices, strict=False)
+    names = zip(("row", "column"), indices, strict=False)  # labels of whole texts have no column
     raise InputError(
         f"labels, {', '.join(f'{name} {number}' for name, number in names)}: found "
         f"{int(labels[tuple(indices)])}. This head has classes 0 to {num_classes - 1}, and "

@@ -5,7 +5,8 @@ from bertsmith.model.pretraining_catalog import OBJECTIVES, PAIR_TASKS
 PAIR_HEADS = tuple(name for name, task in PAIR_TASKS.items() if task.has_head)
 """Heads that classify the relation of a row's two segments."""
 OBJECTIVE_HEADS = tuple(dict.fromkeys(entry.head for entry in OBJECTIVES.values()))
-"""Heads that predict something of each token, or of each chosen one."""
+"""Heads that predict something of each token, or of each chosen one. Each is here once, even if
+several objectives use it."""
 PRETRAINING_HEADS = (*OBJECTIVE_HEADS, *PAIR_HEADS)
 CLASS_HEADS = ("classify", "multi_label")
 """Heads that predict one class or several for a whole text. A GPT, LSTM, GRU or ELMo can have them,

@@ -39,6 +39,7 @@ computer."""
 COMPANION = "generator"
 """Folder of the model that an ELECTRA was trained with."""
 HUB_NAME = re.compile(r"[\w.-]+/[\w.-]+")
+"""Form of a model's name on the hub, such as "google-bert/bert-base-uncased"."""
 
 
 def is_own_card(directory: Path) -> bool:
@@ -132,6 +133,7 @@ def _fetch(name: str, *, with_weights: bool) -> Path:
             snapshot_download(name, allow_patterns=[OLD_WEIGHTS])
         return folder
     except (_transport_error(HfHubHTTPError), HFValidationError, OSError) as error:
+        # Not the network but this computer is at fault, such as a full disk.
         if isinstance(error, OSError) and error.errno in SYSTEM_ADVICE and error.filename:
             raise read_error(CheckpointError, error.filename, error) from error
         raise CheckpointError(

@@ -1,4 +1,7 @@
-"""The modules that an encoder is made of: embeddings, layers and pooler."""
+"""The modules that an encoder is made of: embeddings, layers and pooler.
+
+They compute on a packed row: the tokens of all sequences of a batch, one after another.
+"""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
@@ -102,6 +105,7 @@ class TransformerLayer(nn.Module):
     pattern: AttentionPattern = FULL
     """Keys that each query of the layer sees."""
 
+    # `number` is that of the layer, from 0, which subclasses of other families read.
     def __init__(self, config: BertConfig, number: int = 0) -> None:
         super().__init__()
         self.attention = SelfAttention(
@@ -121,8 +125,13 @@ class TransformerLayer(nn.Module):
     ) -> Tensor:
         """Return the layer's output, `[tokens, hidden]`.
 
-        With `picked`, only these tokens are computed, `[sequences, hidden]`. The output may end in
-        padding rows; see `fill_up`. `record_weights` is that of `AttentionView.attend`.
+        The output may end in padding rows; see `fill_up`.
+
+        Args:
+            layout: the sequences of the packed row, and how their tokens attend to one another.
+            record_weights: receives the attention weights and returns those to use.
+            picked: one token of each sequence, if only these are to be computed; the output is then
+                `[sequences, hidden]`.
         """
         if picked is None:
             return self.combine(hidden, self.attend(hidden, layout, record_weights, picked))

@@ -1,4 +1,8 @@
-"""Functions that build models from model folders."""
+"""Loading of models: `load_model`, and the functions that fill a model from its folder's tensors.
+
+A model folder is what transformers' `save_pretrained` writes: config.json, weights, tokenizer. The
+tables of the model's `Family` map our names of weights to those in the folder.
+"""
 
 import contextlib
 import re
@@ -100,14 +104,17 @@ def build(
 def _build_encoder(
     folder: ModelFolder, heads: Sequence[str], num_labels: int | None, *, keep_task_head: bool
 ) -> BertModel:
-    """Build the model of a folder whose weights `Family.names` lists."""
+    """Build the model of a folder whose weights `Family.names` lists, as those of encoders.
+
+    `keep_task_head` is whether the folder's task head (such as "classify") becomes the model's.
+    """
     tensors = _usable_tensors(folder, heads, keep_task_head=keep_task_head)
     _check_sizes(folder.config, tensors, folder.path)
     # Heads get random weights in memory, as the folder may lack the weights of a head. All weights
     # of the encoder come from the folder: `on_meta_device` builds the encoder without memory, and
     # `_fill` puts the folder's tensors into it.
     new_heads = build_heads(folder.config, heads, num_labels)
-    pooler = None if new_heads else folder.has_pooler
+    pooler = None if new_heads else folder.has_pooler  # None: as the heads need it
     with on_meta_device():
         model = BertModel(folder.config, new_heads, pooler=pooler)
     missing = _fill(model, tensors, folder.path)
@@ -136,8 +143,9 @@ def _usable_tensors(
 def _check_sizes(config: BertConfig, tensors: Mapping[str, Tensor], directory: Path) -> None:
     """Raise CheckpointError if config.json asks for other sizes than the tensors have.
 
-    The sizes decide how much memory new heads take, so they are compared before heads are built;
-    `_fill` compares all shapes.
+    Two matrices are compared: the word embedding and one of the first layer. The sizes decide how
+    much memory new heads take, so they are compared before heads are built; `_fill` compares all
+    shapes.
     """
     shapes = {"embeddings.word.weight": (config.vocab_size, config.embedding_size)}
     if config.num_layers and not config.is_recurrent:
@@ -192,6 +200,7 @@ def _fill(model: BertModel, tensors: Mapping[str, Tensor], directory: Path) -> l
         )
     model.load_state_dict(state, strict=False, assign=True)
     if model.pooler is not None and not any(name.startswith("pooler.") for name in state):
+        # The folder has no pooler, so this one is still on the meta device, without memory.
         model.pooler.to_empty(device="cpu").apply(model.initialize)
     return list(dict.fromkeys(missing))
 

@@ -1,4 +1,9 @@
-"""Masked-LM loss in bounded memory, with tokens sampled from the same logits."""
+"""Masked-LM loss in bounded memory, with tokens sampled from the same logits.
+
+Logits of a whole vocabulary take most of a step's memory. So they are computed for a chunk of
+positions at a time, and each chunk's gradient at once, in the forward pass. The sampled tokens are
+those with which ELECTRA's generator replaces masked ones. The distillation loss is here, too.
+"""
 
 import math
 from collections.abc import Callable
@@ -87,7 +92,7 @@ def _decode_in_chunks(
     compute_loss: Callable[[Tensor, slice], tuple[Tensor, Tensor]],
     num_arrays: int = 1,
 ) -> tuple[Tensor, Tensor]:
-    """Compute a loss over the vocabulary in chunks of logits.
+    """Compute logits, a loss over the vocabulary and all gradients, chunk by chunk.
 
     `compute_loss` gets logits `[rows, vocabulary]` and their slice of rows. It returns the summed
     loss and the number of correct predictions, and overwrites the logits with their gradient. The
@@ -236,6 +241,8 @@ def soft_lm_loss(
     student: LogitFactors, teacher: LogitFactors, count: int, temperature: float
 ) -> tuple[Tensor, Tensor]:
     """Compute KL(teacher || student) at `temperature`, times temperature², and the agreement.
+
+    The logits of both models are computed here from their factors, a chunk at a time.
 
     Both results are fp32 scalars, summed over the first `count` positions; the agreement is the
     number of equal predictions. Only the student gets gradients (Hinton et al. 2015, section 2;

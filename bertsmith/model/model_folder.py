@@ -1,7 +1,9 @@
 """A model folder of Hugging Face's form, each of whose files is read once.
 
-Every encoder of our families that transformers writes can be read, except encoders with relative
-positions, unknown activations, or a decoder that is not tied to the word embedding.
+The *canonical* name of a tensor is its name in today's transformers: folders may hold older
+spellings, or names with a prefix. Every encoder of our families that transformers writes can be
+read, except encoders with relative positions, unknown activations, or a decoder that is not tied to
+the word embedding.
 """
 
 from collections.abc import Mapping
@@ -64,10 +66,15 @@ def read_folder(path: str | Path, *, to_classify: bool = False) -> "ModelFolder"
 
 
 class ModelFolder:
-    """A folder's config, heads and labels; its tokenizer and weights are read when first needed."""
+    """A folder's config, heads and labels; its tokenizer and weights are read when first needed.
+
+    `files` gives the folder's small files, such as config.json, each of which it reads once;
+    `to_classify` is that of `read_folder`.
+    """
 
     def __init__(self, files: SmallFiles, *, to_classify: bool = False) -> None:
         self.files = files
+        # `outer` is the folder that the user named, if the model is in a folder inside.
         self.path = files.outer or files.directory
         self.settings: Mapping[str, Any] = read_config(files, to_classify=to_classify)
         """The content of config.json."""
@@ -91,7 +98,7 @@ class ModelFolder:
 
     @cached_property
     def run(self) -> Mapping[str, Any]:
-        """The content of run.json; empty if there is none."""
+        """The content of run.json, the record of a training run; empty if there is none."""
         return read_run(self.files)
 
     @cached_property
@@ -139,6 +146,7 @@ class ModelFolder:
         tensors = by_canonical_names(self.path, stored, self.family)
         tensors = {name: self.family.transpose(name, tensor) for name, tensor in tensors.items()}
         check_tied(self.path, tensors, self.family)
+        # Some folders hold the decoder's bias only by the name of its copy.
         for copy, original in self.family.tied.items():
             if copy.endswith(".bias") and copy in tensors:
                 tensors.setdefault(original, tensors[copy])
@@ -154,7 +162,7 @@ class ModelFolder:
     def task_head(self) -> str | None:
         """The fine-tuned head that the folder holds, if bertsmith has that kind of head."""
         head = task_head(self.settings)
-        if self.family.config.writes_labels:
+        if self.family.config.writes_labels:  # a T5, which has no weights of a head
             return head
         return head if head and f"{self.family.final_layer(head)}.weight" in self.shapes else None
 
@@ -185,7 +193,11 @@ class ModelFolder:
 
     @property
     def pair_head(self) -> str | None:
-        """The pair task of the folder's head, or None; BERT has one name for both tasks' heads."""
+        """The pair head that the folder may hold, or None.
+
+        transformers has one name for BERT's heads of both pair tasks, next sentence prediction and
+        sentence order. config.json says which it is, and if not, it is the former.
+        """
         pair_heads = [name for name in PAIR_HEADS if name in self.family.heads]
         if len(pair_heads) < 2:
             return pair_heads[0] if pair_heads else None

@@ -26,7 +26,7 @@ class PackedRow:
     `columns`, int64 [tokens], are the tokens' columns in the caller's padded batch; None if those
     of each sequence are 0, 1, 2 and so on. The method `cells` describes the padded array of some
     sequences. On a CPU its number of rows is rounded up, and with `pads` its length, too, so that
-    few shapes occur (`model/shape_buckets.py`).
+    few shapes occur (`model/shape_buckets.py`): for each new shape machine code is generated.
     """
 
     lengths: tuple[int, ...]

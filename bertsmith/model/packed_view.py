@@ -1,8 +1,9 @@
 """Attention within the sequences of a packed row, or from one packed row to another.
 
-On CUDA one kernel takes the whole row with the bounds of its sequences, if a trial found the kernel
-correct and faster. Otherwise the row is cut into blocks of neighbouring sequences of similar
-length.
+A packed row has the tokens of several sequences one after another, without padding. On CUDA one
+kernel takes the whole row with the bounds of its sequences, if a trial found the kernel correct and
+faster. Otherwise the row is cut into blocks, each of neighbouring sequences of similar length, and
+attention is computed block by block on padded arrays.
 """
 
 import math
@@ -26,11 +27,13 @@ from bertsmith.model.varlen import fits, varlen_attention, varlen_pays
 
 @dataclass(frozen=True, eq=False)
 class PackedView:
-    """A view in which each sequence of queries sees its sequence of keys, with one pattern.
+    """An attention view: each sequence of queries sees its sequence of keys, with one pattern.
 
     In self-attention `queries` and `keys` are the same row, or `queries` has only the tokens of
-    `keys` at the positions `picked`, int64 [sequences]. In cross-attention they are two rows. With
-    `by_length`, each block holds sequences of one padded length (`cut_by_length`).
+    `keys` at the positions `picked`, int64 [sequences]. In cross-attention they are two rows.
+    `pattern` may hide keys, such as those after a query. With `by_length`, each block holds
+    sequences of one padded length (`cut_by_length`), so that a sequence's outputs have the same
+    bytes in any batch.
     """
 
     queries: PackedRow
@@ -52,6 +55,7 @@ class PackedView:
     def _block(self, first: int, end: int) -> Block:
         queries = self.queries.cells(first, end)
         keys = self.keys.cells(first, end)
+        # In a block of short sequences a window hides nothing: then no mask is needed for it.
         pattern = self.pattern.within(max(keys.lengths)) if keys.columns is None else self.pattern
         return Block(queries, keys, pattern, first)
 
@@ -102,6 +106,7 @@ class PackedView:
         return None if self.bias is None else self.bias(block)
 
     def _takes_whole_row(self, query: Tensor, dropout_prob: float) -> bool:
+        """Return whether the CUDA kernel computes this attention, and faster than blocks."""
         is_possible = self.pattern == FULL and self.bias is None and fits(query)
         return is_possible and varlen_pays(query.device, dropout_prob > 0)
 

@@ -43,7 +43,8 @@ class PaddedBatch:
     ) -> "PaddedBatch":
         """Take the real tokens out of padded integer tensors [batch, length].
 
-        `number_tokens` computes the positions, int64 [batch, length], of `input_ids`.
+        `number_tokens` computes the positions, int64 [batch, length], of `input_ids`: they differ
+        by family.
 
         Raises:
             InputError: a shape or type that does not fit, more than `max_length` columns, or a row
@@ -91,8 +92,8 @@ class PaddedBatch:
     def unpack_attention(self, blocks: Sequence[Tensor]) -> Tensor:
         """Join the blocks' weights to `[batch, heads, length, length]`, zero at padding.
 
-        Each block has `[sequences, heads, length, length]` of its own length, padded at its end.
-        The dtype stays.
+        A block has the weights of sequences of similar length, `[sequences, heads, length, length]`
+        of the longest one, padded at the end. The dtype stays.
         """
         rows, length = self.shape
         padded = blocks[0].new_zeros(rows, length, length, blocks[0].shape[1])
@@ -105,7 +106,8 @@ class PaddedBatch:
     def repack_attention(self, padded: Tensor, blocks: Sequence[Tensor]) -> list[Tensor]:
         """Pack attention weights `[batch, heads, length, length]` into the shapes of `blocks`.
 
-        These are `[sequences, heads, length, length]` for each block, in the dtype of `padded`.
+        This is the way back from `unpack_attention`. The results are `[sequences, heads, length,
+        length]` for each block, in the dtype of `padded`.
         """
         rows_and_columns = zip(self.batch.order, self._columns(), strict=True)
         packed = []
@@ -156,7 +158,8 @@ def flatten_choices(x: Tensor | None) -> Tensor | None:
 def placeholder_ids(input_ids: Tensor | None, inputs_embeds: Tensor, size: int) -> Tensor:
     """Return ids to pack in place of `input_ids`, int64 zeros `[batch, length]`.
 
-    `inputs_embeds` are the vectors, `[batch, length, size]`, that replace the ids' embeddings.
+    They only give the shape; their embeddings are not used. `inputs_embeds` are the vectors,
+    `[batch, length, size]`, that replace the ids' embeddings.
 
     Raises:
         InputError: `input_ids` are given, too, or the vectors have another shape.

@@ -1,4 +1,4 @@
-"""Parameters of a model by component.
+"""Numbers of a model's parameters by component, such as "attention" or "word embedding".
 
 The model itself is built without memory (on torch's "meta" device) and its parameters are counted.
 A parameter that several layers share counts once.

@@ -1,4 +1,8 @@
-"""The speed of int8 products on this computer, and a note if a precision is no faster than fp32."""
+"""The speed of int8 products on this computer, and a note if a precision is no faster than fp32.
+
+Speeds of products in fp32 and bf16 are measured elsewhere (`measured_products`). `remember` stores
+each measurement in a file of this computer, so that later processes need not repeat it.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -61,6 +65,7 @@ def _measure_int8() -> Int8Speed:
     right = trial_matrices()[1]
 
     def fp32_speed() -> float:
+        # torch can multiply in fp32 by several routes; this is the one measured as the fastest.
         with using_route(products.float32_route):
             return gflops(lambda: left @ right, seconds=ROUND_SECONDS)
 

@@ -1,4 +1,4 @@
-"""Linear layers whose weight is stored in the order in which oneDNN multiplies."""
+"""Faster linear layers for inference on a CPU: weights in the order in which oneDNN multiplies."""
 
 from typing import Any
 
@@ -35,6 +35,7 @@ class _PrepackedLinear(nn.Module):
         self._pack(self.weight, self.bias)
 
     def forward(self, x: Tensor) -> Tensor:
+        # "none" and what follows: no operation after the product.
         product: Tensor = torch.ops.mkldnn._linear_pointwise(
             x.to(self.product_dtype), self.weight, self.bias, "none", [], ""
         )
@@ -42,6 +43,7 @@ class _PrepackedLinear(nn.Module):
 
 
 def can_prepack() -> bool:
+    """Return whether this build of torch multiplies by oneDNN with packed weights."""
     return has_onednn() and hasattr(torch.ops.mkldnn, "_linear_pointwise")
 
 

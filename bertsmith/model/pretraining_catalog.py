@@ -19,14 +19,14 @@ class CatalogEntry:
     implementation: str
     """The class, as "module:class"."""
     term: str
-    """Name of its loss term in the journal."""
+    """Name of its loss term in a run's journal.jsonl, its log."""
     title: str
     """Name of its loss term on displays."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ObjectiveEntry(CatalogEntry):
-    """An objective on tokens. Its class is `Pretraining` or a subclass."""
+    """An objective on tokens, such as masked LM. Its class is `Pretraining` or a subclass."""
 
     head: str = "masked_lm"
     """Name of the head that predicts."""

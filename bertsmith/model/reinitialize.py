@@ -55,7 +55,7 @@ def sinusoids(count: int, width: int) -> Tensor:
 
 
 def has_own_queries(model: BertModel) -> bool:
-    """Return whether the last layer shares its attention with no other layer."""
+    """Return whether the last layer has an attention module of its own, unlike in an ALBERT."""
     *others, last = (layer.attention for layer in model.layers)
     return last not in others
 
@@ -106,10 +106,10 @@ def extend_words(model: BertModel, first_id: int, pieces: Sequence[Sequence[int]
 
 
 def extend_rows(rows: Tensor, first_id: int, pieces: Sequence[Sequence[int]]) -> Tensor:
-    """Return `rows` `[tokens, size]` with rows of new tokens in place of those from `first_id` on.
+    """Return `rows` `[tokens, size]` with the rows of new tokens from `first_id` on.
 
-    The row of a new token is the mean of the rows of its `pieces`, old ids; rows beyond the new
-    tokens stay. The result has more rows than `rows` if these are too few.
+    `pieces` has the old ids of which each new token consists; the new token's row is the mean of
+    their rows. Rows beyond those of new tokens stay. If `rows` are too few, the result has more.
     """
     later_rows = rows[first_id + len(pieces) :]
     return torch.cat([rows[:first_id], average_rows(rows[:first_id], pieces), later_rows])
@@ -154,9 +154,9 @@ def start_masked_lm_head(head: MaskedLMHead, counts: Tensor) -> None:
     """Initialize a masked-LM head to predict token frequencies from the encoder's vectors.
 
     The decoder is the word embedding. The bias becomes the logarithm of each token's frequency, so
-    the first loss is about that of a unigram model. The dense layer becomes the identity, shifted
-    to where the activation changes nothing; the LayerNorm after it removes the shift, as it
-    subtracts the mean.
+    the first loss is about that of a unigram model. The dense layer, if it is square and has a
+    bias, becomes the identity, shifted to where the activation changes nothing; the LayerNorm after
+    it removes the shift, as it subtracts the mean.
 
     For all-MiniLM-L6-v2 on documentation of software the eval loss begins at 6.7 instead of 10.6
     with random weights (unigram model: 6.4), and is 4.75 instead of 5.55 after 100 steps of 32

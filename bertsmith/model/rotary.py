@@ -1,4 +1,4 @@
-"""Rotary positions (Su et al. 2021, "RoFormer"), which rotate queries and keys."""
+"""Rotary positions (RoPE; Su et al. 2021, "RoFormer"), which rotate queries and keys."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -10,8 +10,8 @@ from torch import Tensor
 from bertsmith.model.shape_buckets import fill_up
 
 Rotary = Callable[[Tensor], Tensor]
-"""Rotation of queries or keys [tokens, heads, head_size] of a packed row, whose tokens include the
-padding rows of `fill_up`."""
+"""Rotates queries or keys [tokens, heads, head_size] of a packed row. On a CPU the row ends in
+padding, which rounds its number of tokens (`fill_up`)."""
 
 
 @dataclass(frozen=True)

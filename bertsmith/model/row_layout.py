@@ -1,4 +1,8 @@
-"""Attention views and rotations of a packed row, made once for all layers."""
+"""What all layers share in a forward pass: the attention views and rotations of a packed row.
+
+A packed row has the tokens of several sequences one after another. A view says which keys each
+query sees, and computes attention; a rotation turns queries and keys by their positions (RoPE).
+"""
 
 import numpy as np
 import torch
@@ -15,8 +19,10 @@ from bertsmith.model.rotary import Rotation
 class RowLayout:
     """The layout of a packed row, with a view for each attention pattern of the layers.
 
-    The longest sequences come first in `lengths`. `position_ids` and `columns`, int64 [tokens], are
-    those of the batch; `by_length` is that of `PackedView`.
+    `lengths` are the tokens of each sequence, the longest first. `position_ids` and `columns`,
+    int64 [tokens], are each token's position, and its column in the caller's padded batch; both may
+    be None (`Batch`). With `by_length`, a sequence is padded by its own length alone, so that its
+    outputs have the same bytes in any batch.
     """
 
     def __init__(
@@ -38,7 +44,7 @@ class RowLayout:
         """Return the rotation of queries and keys by their positions, made once for all layers.
 
         Args:
-            theta: base of the wavelengths, as `Rotation` takes it.
+            theta: base of the wavelengths, such as 10,000.
         """
         assert self.position_ids is not None
         key = theta, head_size
@@ -67,7 +73,7 @@ class RowLayout:
         return self._views[key]
 
     def pick(self, queries: Queries) -> PickedTokens | None:
-        """Pick the tokens whose vectors are wanted; None for all."""
+        """Pick the tokens whose vectors are wanted, the first or last ones; None for "all"."""
         if queries == "all":
             return None
         return self.pick_first_tokens() if queries == "first" else self.pick_last_tokens()

@@ -1,4 +1,7 @@
-"""Saving of models as folders that transformers opens."""
+"""Saving of models as folders that transformers opens, and copying of such folders.
+
+`recording_sums` writes the checksum of a small file, such as config.json, into SHA256SUMS.
+"""
 
 import os
 import shutil
@@ -152,6 +155,7 @@ def write_task_settings(directory: Path, settings: Mapping[str, Any]) -> None:
     """
     files = SmallFiles(directory)
     config = read_config(files)
+    # A config.json without a checksum is written again, so that it gets one.
     is_written = config.get(TASK_SETTINGS) == settings and has_sum(files, CONFIG_FILE)
     if not is_written:
         with recording_sums(directory, CONFIG_FILE):

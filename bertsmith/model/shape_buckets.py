@@ -1,9 +1,10 @@
 """Rounded row counts, so that oneDNN compiles few kernels.
 
-On a CPU oneDNN generates machine code for every product of a new shape, and packed batches differ
-in their number of tokens. With AMX that takes 3 to 8 ms, several times as long as the product
-itself (4,000 x 128 by 128 x 128 in bf16: 0.5 ms); with exact row counts a tiny model trained only
-16,000 tokens a second. Padding rows start as zeros, and no result depends on them.
+On a CPU torch multiplies matrices by oneDNN. That library generates machine code for every product
+of a new shape, and packed batches differ in their number of tokens. On processors with AMX (matrix
+instructions of Intel) generating code takes 3 to 8 ms, several times as long as the product itself
+(4,000 x 128 by 128 x 128 in bf16: 0.5 ms); with exact row counts a tiny model trained only 16,000
+tokens a second. Padding rows start as zeros, and no result depends on them.
 """
 
 import torch

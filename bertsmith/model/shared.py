@@ -75,7 +75,9 @@ def map_file(path: str, num_bytes: int) -> Tensor:
 
 
 class SharedModel:
-    """A read-only model, pickled without weights and mapped on unpickling.
+    """A read-only model that is pickled without its weights.
+
+    Unpickling maps the weights from the memory that all processes share.
 
     The process that pickled it must live, and keep this object, until others have unpickled it. On
     devices other than a CPU nothing is shared, and only `pickle_with_weights` can pickle it.

@@ -39,6 +39,7 @@ def trim_vocabulary(
         )
     kept_ids = torch.tensor(sorted(ids), dtype=torch.int64)
     trimmed = copy.deepcopy(model)
+    # If the padding token of config.json is not kept, the tokenizer's takes its place.
     has_own_pad = model.config.pad_token_id in ids
     old_pad_id = model.config.pad_token_id if has_own_pad else tokenizer.pad_id
     pad_id = int(torch.searchsorted(kept_ids, old_pad_id))
@@ -49,6 +50,7 @@ def trim_vocabulary(
         freeze=False,
         padding_idx=trimmed.config.pad_token_id,
     )
+    # In RoBERTa, the position of a text's first token follows from the id of padding.
     num_unread = model.config.first_position - trimmed.config.first_position
     remove_first_positions(trimmed, num_unread)
     for head in trimmed.heads.values():

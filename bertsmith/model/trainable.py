@@ -14,6 +14,7 @@ class ParameterSpec:
     name: str
     shape: torch.Size
     kind: Literal["matrix", "vector", "embedding"]
+    """What it is, by which its update rule is chosen: some rules are for matrices only."""
     decay: bool
     """Whether weight decay applies."""
     fp32_only: bool = False

@@ -3,7 +3,8 @@
 torch has the kernel since 2.10 as `varlen_attn`, whose keyword arguments differ between versions,
 so only positional ones are given. That function has no dropout; the operator that it calls has
 dropout, and gradients with it. A trial finds out whether the kernel runs on this machine, is
-correct, and is faster than blocks.
+correct, and is faster than attention by blocks, that is, on padded arrays of sequences of similar
+length. All names with *varlen* (variable length) are about this kernel.
 """
 
 import time
@@ -108,7 +109,7 @@ def varlen_attention(
         forward = torch.ops.aten._flash_attention_forward
         # Arguments after the probability: not causal, no dropout mask returned.
         return forward(query, key, value, *bounds, dropout_prob, False, False)[0]
-    from torch.nn.attention.varlen import varlen_attn
+    from torch.nn.attention.varlen import varlen_attn  # older versions of torch lack it
 
     return varlen_attn(query, key, value, *bounds)  # type: ignore[return-value]
 
@@ -122,6 +123,8 @@ def varlen_pays(device: torch.device, with_dropout: bool) -> bool:
 @lru_cache
 def varlen_trial(device: torch.device) -> VarlenTrial:
     """Try a GPU's kernel, unless the result for this GPU and version of torch is stored.
+
+    `remember` stores it in a file of measurements of this machine.
 
     A failure is not stored: the GPU may have lacked memory only this time.
     """

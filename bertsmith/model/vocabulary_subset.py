@@ -41,7 +41,8 @@ class VocabularySubset:
             is_used[model.config.pad_token_id] = True
         for ids in id_arrays:
             is_used[ids] = True
-        # A model that writes labels gives probabilities to all tokens, so it needs all rows.
+        # A model that writes labels, such as a T5, gives probabilities to all tokens, so it needs
+        # all rows.
         if model.config.writes_labels:
             is_used[:] = True
         weight = model.embeddings.word.weight.detach()
@@ -56,7 +57,7 @@ class VocabularySubset:
 
     def shrink(self, model: BertModel) -> None:
         """Keep only this subset's rows of the word embedding; the model then reads `new_ids`."""
-        if model.config.writes_labels:
+        if model.config.writes_labels:  # all rows are needed, see `of`
             return
         rows = model.embeddings.word.weight.detach()[self.ids]
         model.embeddings.word = self._embedding(model, rows)

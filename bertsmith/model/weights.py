@@ -1,4 +1,7 @@
-"""The weights of a folder as named tensors, checked."""
+"""Reading of a folder's weights as named tensors, and checks of their values.
+
+The weights are in one file, or in several, called shards, with an index that names them.
+"""
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path

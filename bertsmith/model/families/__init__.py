@@ -1,4 +1,6 @@
-"""The families of models, by their `model_type`.
+"""The families of models (such as BERT and RoBERTa), by their `model_type` in config.json.
+
+The definition of a family, a `Family`, says how its models are built, loaded and saved.
 
 docs/architecture.md, "A new family", says how to add one, and docs/extending.md shows an example.
 """
@@ -38,9 +40,10 @@ CLASSIFIER_MODULES = {
     "recurrent": "bertsmith.lineage.recurrent_classifier",
     "t5": "bertsmith.lineage.t5_classifier",
 }
-"""Systems beside BERT that classify texts: the module of each, which defines `FAMILY` and is
-imported when a folder names it. Of these systems, only a model with a classification head is read
-here; bertsmith/lineage reads the others."""
+"""Systems beside BERT that classify texts, by their `model_type`: the module of each, which defines
+`FAMILY`. It is imported only when a folder names the system, since bertsmith.lineage imports this
+module. Of these systems, only a model with a classification head is read here; bertsmith.lineage
+reads the others."""
 
 
 def family_named(name: str) -> Family:

@@ -21,6 +21,7 @@ from bertsmith.model.layers import FactorizedEmbeddings, TransformerLayer
 from bertsmith.system.bounds import check_choice
 
 Shared = Literal["all", "attention", "feed_forward", "none"]
+"""What layers share; see `AlbertConfig.shared`."""
 
 SHARED_PARTS = {
     "attention": ("attention", "attention_norm"),
@@ -119,13 +120,14 @@ class AlbertConfig(BertConfig):
     def owners(self, part: str) -> list[int]:
         """Return for each layer the number of the first layer with the same weights in `part`.
 
-        Layers are numbered from 0. If no lower layer shares a layer's weights, the first layer is
-        that layer itself.
+        `part` is a key of `SHARED_PARTS`. Layers are numbered from 0. If no lower layer shares a
+        layer's weights, the first layer is that layer itself.
         """
         if self.shared == "all":
             stored = [self.stored_layer(number) for number in range(self.num_layers)]
             return [stored.index(name) for name in stored]
         if self.shared == part:
+            # All steps share the part; within a step each of its inner layers has its own.
             return [number % self.inner_group_num for number in range(self.num_layers)]
         return list(range(self.num_layers))
 

@@ -1,7 +1,7 @@
-"""BERT (Devlin et al. 2019), and the parts of its `Family` that other families share.
+"""BERT (Devlin et al. 2019) as a `Family`, and the parts of it that other families share.
 
-`model/family.py` describes the fields of `Family` in full; a comment at each table says in short
-what it maps.
+A `Family` says how models are built, loaded and saved. `model/family.py` describes the fields of
+`Family` in full; a comment at each table says in short what it maps.
 """
 
 from collections.abc import Mapping
@@ -27,8 +27,8 @@ TASK_HEAD_NAMES = {
 
 
 TEXT_HEADS = ("classify", "multi_label", "regress")
-"""Heads that read one vector for the whole text. In some families they have two layers: a dense
-layer, called `transform`, in place of the pooler, and the output layer."""
+"""Heads that read one vector for the whole text. In some families they have two layers:
+`transform`, a dense layer in place of the pooler, and `dense`, the output layer."""
 TWO_LAYER_NAMES = {
     **{f"heads.{name}.transform": ("classifier.dense",) for name in TEXT_HEADS},
     **{f"heads.{name}.dense": ("classifier.out_proj",) for name in TEXT_HEADS},
@@ -70,7 +70,7 @@ ABSENT_SIZES = {
 """Maps fields of the config to the sizes that transformers assumes where config.json omits them."""
 
 ABSOLUTE = {"position_embedding_type": "absolute"}
-"""Entry of config.json for positions that are added to the embeddings."""
+"""Entry of config.json for positions that are added to the embeddings, as bertsmith's are."""
 ENCODER_ONLY = {**ABSOLUTE, "is_decoder": False, "add_cross_attention": False}
 """Values that config.json must have, if it has the keys, for an encoder with absolute positions."""
 

@@ -54,7 +54,7 @@ class DistilBertConfig(BertConfig):
 
 
 class DistilBertLayer(TransformerLayer):
-    """BERT's layer without dropout after attention, as in transformers."""
+    """BERT's layer without dropout on the output of attention, as in transformers."""
 
     def combine(self, hidden: Tensor, attended: Tensor) -> Tensor:
         hidden = self.attention_norm(hidden + attended)

@@ -249,7 +249,7 @@ class ModernBertLayer(TransformerLayer):
         is_local = config.layer_types[number] == "sliding_attention"
         self.pattern = AttentionPattern(window=config.local_attention // 2) if is_local else FULL
         theta = config.local_rope_theta if is_local else config.global_rope_theta
-        self.rotary = (theta, config.head_size)
+        self.rotary = (theta, config.head_size)  # what `RowLayout.rotation` takes
 
     def attend(
         self,
@@ -394,7 +394,7 @@ MODERNBERT = Family(
     # field → {our name of a value: its name in config.json}
     values={"pooling": {"first_token": "cls", "mean": "mean"}},
     base_model_prefix="model",
-    # setting → its value in a new model, where other families have another default
+    # setting of pre-training → its default for new models, where other families have another one
     new_model={"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0},
     build_embeddings=_build_embeddings,
     build_layers=lambda config: build_layers(config, ModernBertLayer),

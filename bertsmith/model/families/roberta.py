@@ -85,6 +85,7 @@ ROBERTA = Family(
     heads={  # name of a head → function that builds it from config and number of outputs
         "masked_lm": lambda config, _: MaskedLMHead(config, "gelu"),
         **{name: BERT_HEADS[name] for name in ("tag", "answer")},
+        # In transformers this head does not read `classifier_dropout`.
         "choose": lambda config, num_labels: ClassificationHead(
             config, num_labels, config.hidden_dropout_prob
         ),

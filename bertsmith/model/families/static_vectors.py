@@ -57,7 +57,8 @@ class StaticConfig(BertConfig):
 class StaticEmbeddings(Embeddings):
     """Word embeddings alone, without position, segment and LayerNorm.
 
-    A token whose vector is 0, such as a special token, keeps it in training: it gets no gradient.
+    A token whose vector is 0, such as a special token, keeps that vector in training: it gets no
+    gradient.
     """
 
     def __init__(self, config: StaticConfig) -> None:
