@@ -1,4 +1,8 @@
-"""The ASGI application: all routes, the check of the key, and descriptions of the server."""
+"""The ASGI application of a server: all routes, the check of the key, and `/info`.
+
+The routes of other servers' clients come from `contracts/`; those that describe the server are
+here.
+"""
 
 import hmac
 from collections.abc import AsyncIterator, Mapping
@@ -96,6 +100,7 @@ def own_routes(service: Service) -> list[Route]:
 
     async def health(request: Request) -> Response:
         name = request.path_params.get("model")
+        # Before the models are loaded, their names are not known, so the answer is "not ready".
         if service.is_ready and name is not None and name not in service.models:
             return await info(request)  # answers with status 404
         if service.is_ready:
@@ -141,7 +146,8 @@ def own_routes(service: Service) -> list[Route]:
 def served_info(service: Service, model: ModelInfo) -> dict[str, Any]:
     """Describe a model and the limits of the server, as text-embeddings-inference does.
 
-    Further fields say how the model computes.
+    Its fields that this server has no value for are None or constant. Further fields, from `task`
+    on, say how the model computes.
     """
     limits = service.limits
     return {

@@ -35,8 +35,10 @@ MAX_CONNECTIONS = 4000
 refuses requests before this client runs out of connections."""
 SPARE_FILES = 64
 """Number of open files that this process needs beside its connections."""
+MIN_CALLERS = 4
+"""Number of callers at first; each waits for its answer before it sends the next request."""
 MAX_CALLERS = 256
-"""Largest number of callers; each waits for its answer before it sends the next request."""
+"""Largest number of callers."""
 MIN_RATE_GAIN = 1.03
 """Factor by which twice as many callers must raise the rate, or the doubling counts as flat."""
 MAX_FLAT_STEPS = 2
@@ -56,6 +58,7 @@ OUTCOMES = {
 }
 
 OnLoad = Callable[[str, LoadResult], None]
+"""A function that shows a load's name and result."""
 
 
 @dataclass(frozen=True)
@@ -170,10 +173,10 @@ async def _measure(
         return result
 
     await _check_answer(client, requests[0])
-    await run_closed_loop(client, requests, 4, seconds / 5, seed)  # warms up
+    await run_closed_loop(client, requests, MIN_CALLERS, seconds / 5, seed)  # warms up
     alone = await wait_in_turn("one after another", 1, seconds / 2)
     by_callers: dict[int, LoadResult] = {}
-    callers, highest_rate, num_flat = 4, alone.answered_per_second, 0
+    callers, highest_rate, num_flat = MIN_CALLERS, alone.answered_per_second, 0
     while num_flat < MAX_FLAT_STEPS and callers <= MAX_CALLERS:
         result = await wait_in_turn(f"{callers} callers that wait", callers, seconds / 2)
         by_callers[callers] = result

@@ -1,4 +1,8 @@
-"""`Call`: one HTTP request, with its body, its model and its answer."""
+"""`Call`: one HTTP request, with its body, its model and its answer.
+
+A handler, the function that answers the requests of a route, gets a `Call` and returns a response.
+If it raises a `Problem`, the client gets the problem's status and sentence.
+"""
 
 import asyncio
 import time
@@ -42,7 +46,7 @@ class Call:
     def __init__(self, service: Service, request: Request) -> None:
         self.service = service
         self.request = request
-        self.answers: Answers | None = None
+        self.answers: Answers | None = None  # from `compute` on; other routes compute nothing
         self.num_characters = 0
         self.started_at = time.perf_counter()
 
@@ -115,6 +119,10 @@ class Call:
     def require(self, kind: ResultKind, route: str) -> ModelInfo:
         """Return the model, after a check that it has results of this kind.
 
+        Args:
+            kind: "predict", "vectors" or "token_vectors".
+            route: the path of the route, for the message.
+
         Raises:
             Problem: 424 if its head does not give them.
         """
@@ -133,6 +141,7 @@ class Call:
 
     def wrong_head(self, model: ModelInfo, route: str, needed: str) -> Problem:
         """Build the problem of a route that the model's head cannot answer."""
+        # Only the first model answers without /models/NAME before the path.
         has_short_paths = model.name == next(iter(self.service.models))
         return wrong_head(model, route, needed, has_short_paths=has_short_paths)
 
@@ -175,7 +184,7 @@ class Call:
             options=options,
             may_cut=may_cut,
             field=field,
-            wait_for_hang_up=self.request.receive,
+            wait_for_hang_up=self.request.receive,  # the body is read: the next event is its end
         )
         self.service.metrics.counters.add(f"{name}_success", len(records))
         self.service.metrics.observe_times(name, self.answers, time.perf_counter() - started_at)

@@ -1,8 +1,8 @@
-"""The engine: computes the texts of all requests, in batches of real tokens.
+"""The engine: computes the texts of all requests, in batches without padding.
 
-The engine is one loop in one thread. Between two batches it reads the requests that have arrived,
-and encodes some of their texts. No other thread encodes, because it would take the interpreter's
-lock from the forward pass. (A second thread only receives the messages.)
+The engine is one loop in one thread, in a process of its own. Between two batches it reads the
+requests that have arrived, and encodes some of their texts. No other thread encodes, because it
+would take the interpreter's lock from the forward pass. (A second thread only receives messages.)
 """
 
 import sys
@@ -42,7 +42,8 @@ SLICE_CHARACTERS = 65_536
 """Number of characters that are encoded between two batches: enough for several batches, and a
 small part of a second."""
 CHARACTERS_LIKE_TOKEN = 20
-"""Number of encoded characters that fragment the memory as much as one computed token."""
+"""Number of encoded characters that fragment the memory as much as one computed token: `FreeMemory`
+gives freed memory back to the system after so much of either."""
 
 
 class Sender(Protocol):
@@ -58,8 +59,11 @@ class _EncodedRequest:
     id: int
     model: ServedModel
     definition: Definition
+    """The task that encoded the texts, and that decodes the model's outputs for them."""
     examples: Sequence[Any]
+    """The texts as examples of the task."""
     encoded: EncodedExamples
+    """Their token ids; a long text may have several rows, each a window of its tokens."""
     encoding_seconds: float
     encoded_at: float
     """Time on the clock of `time.perf_counter` at which its last text was encoded."""
@@ -127,7 +131,8 @@ class Engine:
         self._send_queue_state()
         is_stopping = False
         while not (is_stopping and self.is_idle):
-            # All messages are read before a text is encoded: the next one may be a Cancel.
+            # All messages are read before a text is encoded: the next one may be a Cancel. If there
+            # is nothing to do, `inbox.get` waits for a message.
             while not inbox.empty() or (self.is_idle and not is_stopping):
                 message = inbox.get()
                 if isinstance(message, Stop):
@@ -236,7 +241,7 @@ class Engine:
         try:
             results = compute_texts([(request, batch[request.id]) for request in requests])
         except Exception as error:
-            if len(batch) > 1:
+            if len(batch) > 1:  # so that only the request whose text is the reason is refused
                 for request_id, indices in batch.items():
                     self._compute({request_id: indices})
                 return
@@ -273,7 +278,8 @@ def compute_texts(
         selections: each request, with the indices of its texts to compute.
 
     Returns:
-        An iterator of (prediction, raw outputs), in the order of requests and indices.
+        An iterator of (prediction, raw outputs), in the order of requests and indices. The raw
+        outputs are those that `raw_outputs` describes.
     """
     first_request = selections[0][0]
     definition = first_request.definition
@@ -288,6 +294,7 @@ def compute_texts(
     predictions = definition.decode(outputs, encoded, examples)
     raw = raw_outputs(definition, outputs, encoded)
     results = []
+    # A text's outputs are those of all its rows: a long text has a row for each window.
     for index, (prediction, raw_output) in enumerate(zip(predictions, raw, strict=True)):
         is_finite = all(np.isfinite(outputs[row]).all() for row in encoded.rows_of(index))
         results.append((prediction if is_finite else NotFinite(), raw_output))

@@ -1,6 +1,7 @@
-"""The engine's process: loads the models, and computes until the HTTP process stops or dies.
+"""The engine process: loads the models, and computes until the HTTP process stops it or dies.
 
-Nothing here may import torch at the top, since threads and memory have to be set first.
+Nothing here may import torch at the top: threads and memory have to be set first, and the HTTP
+process, which does without torch, imports this file, too.
 """
 
 import contextlib
@@ -27,14 +28,14 @@ from bertsmith.tasks.sentence_folder import Pooling
 
 @dataclass(frozen=True, kw_only=True)
 class EngineSettings(InferenceCompute):
-    """Models and limits of an engine."""
+    """Models and limits of an engine, with the device and precision that it computes in."""
 
     models: Mapping[str, Path]
     """Model folders by the names under which they are served."""
     threads: int | None = None
     """Number of threads; None means one for each core that this process may use."""
     max_length: int | None = None
-    """Maximum number of tokens of a row; None means the model's own."""
+    """Maximum number of tokens that a model reads at once; None means the model's own."""
     pooling: Pooling | None = None
     """Pooling of vectors; all models then give only vectors. None to use each model's head, and the
     pooling of its folder."""
@@ -54,7 +55,7 @@ def run_engine(
     """
     for number in SIGNALS:  # the HTTP process decides, even if the whole group gets a signal
         signal.signal(number, signal.SIG_IGN)
-    configure_process(has_one_heap=True)
+    configure_process(has_one_heap=True)  # all threads share one heap, which takes less memory
     # A lost connection means that the HTTP process is gone, so there is nobody to report it to.
     ignoring_lost_connection = contextlib.suppress(BrokenPipeError, ConnectionResetError)
     with shown_warnings("bertsmith"), ignoring_lost_connection:
@@ -63,6 +64,7 @@ def run_engine(
 
 
 def _run(connection: Connection, settings: EngineSettings) -> None:
+    # torch, and the modules that import it, are imported only here: the process is configured now.
     if settings.threads is not None:
         import_module("torch").set_num_threads(settings.threads)
     served_model = import_module("bertsmith.serving.served_model")

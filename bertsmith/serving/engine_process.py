@@ -1,4 +1,4 @@
-"""The engine's process, as the HTTP process sees it: starting, sending, receiving, stopping."""
+"""The engine process, which computes, as the HTTP process sees it: start, send, receive, stop."""
 
 import asyncio
 import contextlib
@@ -39,7 +39,7 @@ class EngineProcess:
         self.settings = settings
         self._receive = receive
         self._on_death = on_death
-        self._outbox: SimpleQueue[Message | None] = SimpleQueue()
+        self._outbox: SimpleQueue[Message | None] = SimpleQueue()  # a None ends `_send_all`
         self._process: BaseProcess | None = None
         self._connection: Connection | None = None
         self._is_stopping = False
@@ -47,15 +47,19 @@ class EngineProcess:
     async def start(self) -> Ready:
         """Start the process, and wait until its models are loaded and warm.
 
+        Returns:
+            The process's first message, which describes the models.
+
         Raises:
-            ConfigError: a model cannot be loaded, or the process ended.
+            ConfigError: a model cannot be loaded, or the process ended before all were loaded.
         """
         context = multiprocessing.get_context("spawn")
         self._connection, other_end = context.Pipe()
+        # The process must not get a stop signal before it can ignore it, nor run the user's script.
         with signals_held_back(), without_script():
             self._process = context.Process(
                 target=run_engine,
-                args=(other_end, self.settings, imported_modules()),
+                args=(other_end, self.settings, imported_modules()),  # modules of --import
                 name="bertsmith-engine",
                 daemon=True,
             )

@@ -1,4 +1,4 @@
-"""The inputs of `bertsmith serve` that need parsing: names of models, and the API key."""
+"""Inputs of `bertsmith serve` that need parsing: arguments such as NAME=DIR, and the API key."""
 
 import os
 import re
@@ -13,10 +13,12 @@ UNSENDABLE = re.compile(r"[\x00-\x1f\x7f]|^ | $")
 
 
 def read_api_key() -> str | None:
-    """Return the key in the environment, which other users of the computer cannot list with ps.
+    """Return the API key from the environment; None if there is none.
+
+    Other users of the computer can list the flags of a command with ps, but not its environment.
 
     Raises:
-        ConfigError: it is empty, or no request can send it.
+        ConfigError: the key is empty, or no request can send it.
     """
     key = os.environ.get(API_KEY)
     if key == "":
@@ -33,7 +35,7 @@ def check_sendable(key: str, source: str) -> None:
         source: where the key comes from, for the message, which does not show the key.
 
     Raises:
-        ConfigError: it cannot, so the server would refuse all requests.
+        ConfigError: no header can hold the key, so the server would refuse all requests.
     """
     if (found := UNSENDABLE.search(key)) is not None:
         character = {"\n": "a line break", "\r": "a carriage return", " ": "a blank"}.get(
@@ -47,6 +49,8 @@ def check_sendable(key: str, source: str) -> None:
 
 def parse_model_folders(models: Sequence[str]) -> dict[str, Path]:
     """Parse arguments such as NAME=DIR to the folders by the names under which they are served.
+
+    A model whose argument is only DIR has the name of its folder.
 
     Raises:
         ConfigError: two models have the same name, one has no folder, or a name contains a slash or

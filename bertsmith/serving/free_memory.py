@@ -45,7 +45,7 @@ class FreeMemory:
         if self._num_tokens < self._tokens_between_checks:
             return
         self._num_tokens = 0
-        num_bytes = resident_bytes([os.getpid()])
+        num_bytes = resident_bytes([os.getpid()])  # None if the system does not tell
         if is_idle or num_bytes is None or self._has_grown(num_bytes):
             give_free_memory_back()
             self._usual_bytes = None

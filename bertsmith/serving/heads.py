@@ -17,7 +17,8 @@ ROUTE_SENTENCES = {
     "question-answering": "Send a question and a context to {task}.",
     "multiple-choice": "Send a text and its choices to {task}.",
 }
-"""For each task, a sentence that names its routes, for messages."""
+"""For each task, a sentence that names its routes, for messages. The names in braces are routes:
+{task} is `/`, which answers by the model's head."""
 
 
 def is_reranker(model: ModelInfo) -> bool:

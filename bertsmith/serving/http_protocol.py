@@ -54,7 +54,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
     def data_received(self, data: bytes) -> None:
         was_in_headers = self._is_in_headers
         super().data_received(data)
-        # The bytes of a call are counted only if the call began and ended within headers: otherwise
+        # The bytes of this call are counted only if it began and ended within headers: otherwise
         # some of them may belong to a body.
         is_all_headers = was_in_headers and self._is_in_headers
         self._num_header_bytes = self._num_header_bytes + len(data) if is_all_headers else 0
@@ -62,7 +62,8 @@ class BoundedHttpProtocol(HttpToolsProtocol):
             self.send_400_response(f"The headers have more than {MAX_HEADER_BYTES:,} bytes.")
         is_answered = self.cycle is None or self.cycle.response_complete
         is_timed = self._deadline is not None or self.timeout_keep_alive_task is not None
-        # uvicorn has ended its own timer, even if the client sent a single byte and then no more.
+        # On these bytes uvicorn has ended its timer, which closes idle connections. The client may
+        # have sent a single byte and then no more.
         if is_answered and not is_timed:
             self._set_deadline()
 

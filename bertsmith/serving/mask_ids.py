@@ -1,4 +1,7 @@
-"""The likeliest tokens for masks, as ids that the HTTP process turns into words."""
+"""The task that finds the likeliest tokens for masks, as ids: the HTTP process decodes them.
+
+So the engine process, which computes for all requests, spends no time on words.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,7 +17,7 @@ from bertsmith.tasks.fill_mask import FillMask
 
 @dataclass(frozen=True)
 class MaskIds(FillMask):
-    """Mask filling whose results are raw outputs only: token ids and their probabilities.
+    """Mask filling whose results are the outputs only: token ids and their probabilities.
 
     The predictions are None, so that the engine neither decodes words nor sends them.
     """
@@ -23,6 +26,14 @@ class MaskIds(FillMask):
     """Ids of the tokens to choose from, without special tokens; None for the whole vocabulary."""
 
     def find_likeliest(self, probabilities: Tensor) -> Tensor:
+        """Return ids and probabilities of the likeliest tokens of all, or of the targets.
+
+        Args:
+            probabilities: fp32 `[masks, vocabulary]`.
+
+        Returns:
+            fp32 `[masks, top, 2]`.
+        """
         if self.target_ids is None:
             return super().find_likeliest(probabilities)
         targets = torch.tensor(self.target_ids, device=probabilities.device)

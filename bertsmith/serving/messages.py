@@ -1,4 +1,7 @@
-"""Messages between the HTTP process and the engine process; none of them needs torch."""
+"""Messages between the HTTP process and the engine process, which computes.
+
+None of them needs torch, since the HTTP process does without it.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -44,17 +47,18 @@ class ModelInfo:
     similarity: str = "cosine"
     """The comparison of two vectors that the folder names: cosine, dot, euclidean or manhattan."""
     folder_state: FolderState = ()
-    """The files of the folder when loading began."""
+    """Names, sizes and times of change of the folder's files when loading began."""
     prompts: Mapping[str, str] = field(default_factory=dict)
-    """Texts to put before each text, by name."""
+    """Texts that the folder names for putting before each text, such as "query: ", by name."""
 
 
 @dataclass(frozen=True)
 class ComputeRequest:
     """The texts of one HTTP request, to be computed by one model.
 
-    `records` have the fields of the task, such as `{"text": "…"}`. `options` are settings of the
-    task for this request alone, such as `("top", 10)`.
+    `records` has one entry for each text, with the fields of the task, such as `{"text": "…"}`.
+    `options` are settings of the task for this request alone, such as `("top", 10)`: ten tokens
+    for a mask.
     """
 
     request_id: int
@@ -98,9 +102,10 @@ class Failed:
 class Answers:
     """The results of one request.
 
-    `predictions` has one entry for each record. `raw` has the outputs of the head that a prediction
-    was made of: logits, fp32 `[labels]`, or for masked tokens an array `[masks, top, 2]` of token
-    ids and probabilities; None for other heads.
+    `predictions` has one entry for each record: the task's prediction (of vectors, an object with
+    the `vector`), an array of token vectors, or None for masked tokens. `raw` has for each record
+    the outputs of the head that the prediction was made of: logits, fp32 `[labels]`, or for masked
+    tokens an array `[masks, top, 2]` of token ids and probabilities; None for other heads.
     """
 
     request_id: int
@@ -109,8 +114,11 @@ class Answers:
     num_tokens: Sequence[int]
     """Number of tokens that the model read for each record."""
     encoding_seconds: float
+    """Seconds of tokenizing."""
     queue_seconds: float
+    """Seconds from then until the first batch with one of the texts."""
     compute_seconds: float
+    """Seconds of all batches with one of the texts."""
 
 
 @dataclass(frozen=True)

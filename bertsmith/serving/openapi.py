@@ -55,7 +55,7 @@ def description_routes(routes: Sequence[Route], *, has_key: bool) -> list[Route]
 def iter_operations(routes: Sequence[Route]) -> Iterator[tuple[str, str, Operation]]:
     """Yield method, path and operation of each route that `OPERATIONS` describes."""
     for route in routes:
-        for method in sorted((route.methods or set()) - {"HEAD"}):
+        for method in sorted((route.methods or set()) - {"HEAD"}):  # Starlette adds HEAD to GET
             operation = OPERATIONS.get((method, canonical_path(route.path)))
             if operation is not None:
                 yield method, route.path, operation
@@ -201,6 +201,7 @@ def curl_line(address: str, example: RouteExample, *, has_key: bool) -> str:
 
 def fields_of(body: type[Any]) -> Iterator[tuple[str, str, str]]:
     """Yield name, type and default of each field of a body, the required fields first."""
+    # msgspec describes the body as a reference to one of the components, here by its bare name.
     (schema,), components = msgspec.json.schema_components([body], ref_template="{name}")
     object_schema = components[schema["$ref"]]
     required = object_schema["required"]

@@ -66,6 +66,10 @@ function make(tag, properties = {}, ...children) {
 
 // ---- For each head: its fields, its request, and the display of its answer ----------------------
 
+// A view has: `fields`, the inputs of the form; `request`, which returns [route, body] for the values
+// of the inputs; and `show`, which returns the elements that display the answer. `info` is the answer
+// of /info, which describes the model.
+
 const text = (name, label, more = {}) => ({ name, label: translate(label), rows: 2, ...more });
 const lines = (name, label) => ({ name, label: translate(label), rows: 3, isList: true });
 const SECOND_TEXT = { true: "Second text", null: "Second text (may be empty)" }; // by `reads_pairs`; null if not known
@@ -366,6 +370,7 @@ async function send() {
 async function showTokens(values, signal) {
   const { prompt, ...texts } = values;
   const inputs = Object.values(texts).flat().filter(Boolean);
+  // Special tokens would stand around each of several texts, where the model reads them elsewhere.
   const sent = { inputs, add_special_tokens: inputs.length === 1 };
   if (prompt) sent.prompt_name = prompt;
   const [rows] = await fetchJson(pathOf("tokenize"), sent, signal);

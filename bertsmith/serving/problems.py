@@ -50,8 +50,8 @@ class Problem(Exception):  # noqa: N818 - most of them are mistakes of clients
 def renaming_inputs(name: str) -> Iterator[None]:
     """Replace `inputs` in the messages of the block's problems by `name`.
 
-    Some contracts pass their texts to the handlers of the Hugging Face routes, which call the field
-    of the texts `inputs`, while in the request it has another name.
+    Some routes, such as KServe's, pass their texts to the handlers of the Hugging Face routes.
+    These call the field of the texts `inputs`, while in the request it has another name.
     """
     try:
         yield
@@ -99,7 +99,8 @@ def problem_of_refusal(refusal: Refusal, field: str | TextField) -> Problem:
     """Build the problem of a request that the engine refused.
 
     Args:
-        field: the field of the request that has the texts.
+        field: the field of the request that has the texts; a `TextField` also has the path of each
+            text.
     """
     field = TextField(field) if isinstance(field, str) else field
     where = "" if refusal.index is None else f"{field.of_text(refusal.index)}: "

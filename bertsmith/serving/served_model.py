@@ -1,4 +1,7 @@
-"""A loaded model, with the kinds of results that it can compute."""
+"""A loaded model of the engine, with the kinds of results that it can compute.
+
+A kind of result is "predict" (by the model's head), "vectors" or "token_vectors".
+"""
 
 import time
 from collections.abc import Mapping
@@ -29,14 +32,15 @@ from bertsmith.tasks.sentence_folder import SETTINGS_FILE, Pooling, read_setting
 from bertsmith.tasks.text_vectors import TextVectors
 
 Definition = InferenceTask[Any, Any]
-
+"""A task at inference: it makes examples of records, encodes them, and computes and decodes the
+model's outputs for them."""
 MIN_WARM_UP_LENGTH = 16
 """Number of tokens of the shortest text of the warm-up; each further one is twice as long."""
 
 
 @dataclass(frozen=True)
 class ServedModel:
-    """A model, and for each kind of result its definition: the task that computes it."""
+    """A model, and for each kind of result its definition: the task that computes this result."""
 
     loaded: LoadedModel
     definitions: Mapping[ResultKind, Definition]
@@ -127,6 +131,7 @@ class ServedModel:
             0, self.loaded.tokenizer.num_pieces, (num_texts, length), dtype=np.int32
         )
         ids[:, 1] = self.loaded.tokenizer.mask_id
+        # All tokens are of the first segment (type 0), and none was cut off.
         return EncodedTexts.of((row, np.zeros_like(row), 0) for row in ids)
 
 
@@ -153,7 +158,14 @@ def model_info(
     definition: Definition,
     definitions: Mapping[ResultKind, Definition],
 ) -> ModelInfo:
-    """Describe a model for the HTTP process."""
+    """Describe a model for the HTTP process.
+
+    Args:
+        name: the name under which the model is served.
+        path: the folder or hub name, as the user gave it.
+        definition: the task of the model's head.
+        definitions: the task of each kind of result; for "predict", mostly `definition`.
+    """
     vectors = definitions.get("vectors")
     config = loaded.model.config
     # The folder of a sentence encoder may set a smaller maximum than the model's.

@@ -1,4 +1,7 @@
-"""The HTTP server: its socket, and uvicorn, which runs the application."""
+"""The HTTP server of `bertsmith serve`: its socket, and uvicorn, which runs the ASGI application.
+
+The application answers by a `Service`, which has the models and starts the process that computes.
+"""
 
 import asyncio
 import contextlib
@@ -37,7 +40,8 @@ def bind(host: str, port: int) -> socket.socket:
     # for sockets that name it.
     listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    close_unread_connections(listener)  # an option, which the connections to come inherit
+    # Later, the system closes a connection whose client does not read its answer.
+    close_unread_connections(listener)
     try:
         listener.bind((host, port))
     except (TypeError, UnicodeError):  # a name that cannot be encoded for the internet (IDNA)
@@ -89,6 +93,7 @@ class _Server(uvicorn.Server):
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
         with super().capture_signals(), contextlib.ExitStack() as stack:
+            # Windows has no SIGHUP (None), and a server that nohup started ignores it.
             if HANG_UP is not None and signal.getsignal(HANG_UP) is not signal.SIG_IGN:
                 previous = signal.signal(HANG_UP, self.handle_exit)
                 stack.callback(signal.signal, HANG_UP, previous)
@@ -128,6 +133,7 @@ async def serve(
     give_up_reason: str | None = None
 
     def give_up(reason: str) -> None:
+        """Stop the server, since the process that computes is not started again."""
         nonlocal give_up_reason
         give_up_reason = reason
         server.should_exit = True
@@ -141,6 +147,7 @@ async def serve(
             access_log=False,
             backlog=BACKLOG,
             timeout_keep_alive=KEEP_ALIVE_SECONDS,
+            # uvicorn takes whole seconds. Requests have reached their own time-out by then.
             timeout_graceful_shutdown=int(timeout_seconds) + 1,
             server_header=False,
             date_header=True,

@@ -1,7 +1,8 @@
-"""The service behind all contracts: models by name, and answers to texts.
+"""The service behind all routes: models by name, and answers to texts.
 
-It checks the limits on waiting texts, sends the texts to the engine, and waits for their answers
-until the client closes the connection or the time-out is over.
+It checks the limits on waiting texts, sends the texts to the engine (the process that computes),
+and waits for their answers until the client closes the connection or the time-out is over. A
+request that gets no answer raises a `Problem`, which has a status of HTTP and a sentence.
 """
 
 import asyncio
@@ -71,9 +72,9 @@ class Limits:
     max_texts: int = 1024
     """Texts of one request."""
     max_characters: int = 2_000_000
-    """Characters of the texts of one request, as many as fit into a body of `max_body_bytes`. So
-    only texts that are read several times, such as with each label of a zero-shot request, can
-    exceed it."""
+    """Characters of the texts of one request, as many as fit into a body of `max_body_bytes`. So a
+    request exceeds this limit only if its texts are read several times, such as a zero-shot
+    request, which reads a text with each label."""
     max_held_characters: int = 64_000_000
     """Characters of the texts that wait or are computed at a time; fewer if memory is short."""
     max_body_bytes: int = 2_000_000
@@ -176,6 +177,7 @@ class Service:
         while True:
             num_loads += 1
             ready = await self._engine.start()
+            # For /tokenize, /decode and masks, this process has tokenizers of its own.
             self._tokenizers = {
                 model.name: read_tokenizer(open_files(Path(model.folder))) for model in ready.models
             }
@@ -250,7 +252,8 @@ class Service:
             records: one for each text, with the fields of the model's task.
             options: settings of the task for this request alone.
             may_cut: whether a text that is too long is cut.
-            field: the field of the request that has the texts, for messages.
+            field: the field of the request that has the texts, for messages; a `TextField` also
+                has the path of each text in it, such as `inputs[1]`.
             wait_for_hang_up: returns when the client has closed the connection.
 
         Raises:
@@ -276,6 +279,7 @@ class Service:
             result = await self._wait(answer, wait_for_hang_up)
         finally:
             del self._futures[request_id]
+            # Without an answer, the client has gone or the time is over: nobody waits any more.
             if not answer.done() or answer.cancelled():
                 self._engine.send(Cancel(request_id))
         if isinstance(result, Refusal):
@@ -329,6 +333,7 @@ class Service:
         answer.cancel()
         if watcher is not None and watcher.done() and not watcher.cancelled():
             raise hung_up()
+        # Neither came, so the time-out is over.
         raise unhealthy(
             f"the texts were not computed within {self.limits.timeout_seconds:g} seconds. Send "
             "fewer or shorter ones, or try again later."
@@ -370,7 +375,7 @@ class Service:
                 answer.set_exception(unhealthy(self.why_not_ready))
         for request_id in list(self._held):
             self._release(request_id)
-        self.admission.waiting_time = WaitingTime()
+        self.admission.waiting_time = WaitingTime()  # a new engine counts requests from none on
         if self.is_stopping:
             return
         self._restart = asyncio.ensure_future(self._start_again())

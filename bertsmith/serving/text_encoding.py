@@ -37,10 +37,12 @@ class TextEncoding:
     model: ServedModel
     max_text_tokens: int
     definition: Definition | None = None
-    """The definition of the request's task; None before the first slice is encoded."""
+    """The request's task, with the options of the request; None before the first slice is
+    encoded."""
     examples: list[Any] = field(default_factory=list)
     """The texts that are encoded, as examples of the task."""
     slices: list[EncodedExamples] = field(default_factory=list)
+    """The token ids of these examples, an entry for each slice."""
     slice_stop: int = 0
     """One more than the index of the last text of the chosen slice."""
     num_tokens: int = 0
@@ -106,7 +108,7 @@ class TextEncoding:
         except InputError:  # encode one after another, to name the text
             for index, example in enumerate(examples, start):
                 self._call_for(index, self._encode_together, [example])
-            raise
+            raise  # every text is right by itself, so the error names none
 
     def _encode_together(self, examples: Sequence[Any]) -> EncodedExamples:
         assert self.definition is not None

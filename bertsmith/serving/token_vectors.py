@@ -20,7 +20,7 @@ from bertsmith.tasks.text_vectors import TextVectors
 class TokenVectors(TextVectors):
     """The last hidden states of each text, which is cut to the same length as for text vectors."""
 
-    titles = ("vectors", "text", "second text")
+    titles = ("vectors", "text", "second text")  # of the columns of a table of predictions
 
     def compute_outputs(self, model: BertModel, encoded: EncodedExamples) -> Any:
         return compute_tokens_in_order(model, encoded.rows, _hidden_states)

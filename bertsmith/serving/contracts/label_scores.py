@@ -23,7 +23,7 @@ def label_scores(
         elif model.is_regression:
             scores = np.array([prediction.value])
         else:
-            scores = np.array(list(prediction.probabilities.values()))
+            scores = np.array(list(prediction.probabilities.values()))  # in the order of `names`
         order = np.argsort(-scores, kind="stable")
         rows.append([(names[index], float(scores[index])) for index in order.tolist()])
     return rows

@@ -19,7 +19,7 @@ class SentencesToCompare(Struct, forbid_unknown_fields=True):
 
 
 class SimilarityParameters(Struct, forbid_unknown_fields=True, frozen=True):
-    """Options of /similarity."""
+    """Options of /similarity; unless `truncate` is false, long texts are cut."""
 
     truncate: bool | None = None
     truncation_direction: TruncationDirection = "right"

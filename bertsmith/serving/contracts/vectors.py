@@ -17,7 +17,10 @@ from bertsmith.serving.text_field import TextField
 
 
 class VectorOptions(Struct, forbid_unknown_fields=True):
-    """Options for turning texts into vectors."""
+    """Options for turning texts into vectors; None means the default of the contract's server.
+
+    By default long texts are cut, and vectors are scaled to length 1.
+    """
 
     truncate: bool | None = None
     truncation_direction: TruncationDirection = "right"

@@ -1,4 +1,4 @@
-"""Question answering."""
+"""Question answering, in the form of transformers' pipeline."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any

@@ -1,4 +1,4 @@
-"""Bodies: an object whose fields are checked once the task is known."""
+"""Bodies of the Hugging Face routes: objects whose fields are checked once the task is known."""
 
 from typing import Annotated, Any
 
@@ -9,6 +9,7 @@ from bertsmith.serving.problems import empty, invalid
 from bertsmith.serving.text_field import TextField
 
 TopK = Annotated[int, Meta(ge=1)] | None
+"""Number of answers that the client wants, 1 or more; None for the default of the task."""
 
 
 class HubOptions(Struct):

@@ -1,4 +1,4 @@
-"""Text classification."""
+"""Text classification, in the form of transformers' pipeline."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, Literal

@@ -1,4 +1,7 @@
-"""Mask filling."""
+"""Mask filling, in the form of transformers' pipeline.
+
+The process that computes gives token ids and probabilities; their words are found here.
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -48,6 +51,7 @@ async def fill_masks(call: Call, model: ModelInfo, content: Mapping[str, Any]) -
     """Return the likeliest tokens of each mask; with several masks, a list for each."""
     body = convert(content, FillBody)
     tokenizer = call.service.tokenizer(model.name)
+    # A mask may be written in another case, such as [mask].
     texts = [normalize_masks(text, tokenizer.mask_token) for text in check_texts(body.inputs)]
     top = min(
         body.parameters.top_k or DEFAULT_TOP_K, tokenizer.vocab_size - len(tokenizer.special_ids)

@@ -1,4 +1,4 @@
-"""Feature extraction and sentence similarity."""
+"""Feature extraction (a vector for each text) and sentence similarity, for InferenceClient."""
 
 from collections.abc import Mapping
 from typing import Any, Literal

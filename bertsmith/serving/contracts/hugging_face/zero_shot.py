@@ -1,4 +1,4 @@
-"""Zero-shot classification: labels on which the model was not trained."""
+"""Zero-shot classification: labels that the model, one of entailment, was not trained on."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The types of the answers, from which /openapi.json and /docs are made."""
+"""The types of this protocol's answers, from which /openapi.json and /docs are made."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Tensors of Open Inference (v2): in JSON, or in binary form after the JSON.
+"""Tensors of Open Inference (v2): read and written in JSON, or in binary form after the JSON.
 
 In binary form, a string is written as its length in bytes (4 bytes, little-endian), followed by
 these bytes, its UTF-8.
@@ -25,6 +25,7 @@ MAX_DIGITS = 20
 MAX_DIMENSIONS = 8
 """Limit on the dimensions of a tensor, since the product of very many sizes would take minutes."""
 DATATYPES = {"FP32": "<f4", "FP64": "<f8"}
+"""numpy's names of the datatypes of numbers, little-endian."""
 
 
 class InputParameters(Struct, forbid_unknown_fields=True):

@@ -2,6 +2,6 @@
 
 Bodies, answers, headers and errors are those of its version 1.9, with three exceptions. A request
 with too many texts gets the status 413, as its OpenAPI says. Token ids in place of texts are
-refused, because ids of another tokenizer would give wrong vectors without an error. And texts for
-/predict and /rerank cannot be cut at their beginning (`check_cut_at_end`).
+refused, because ids of another tokenizer would give wrong vectors without an error. And long texts
+for /predict and /rerank are cut only at their end (`check_cut_at_end`).
 """
