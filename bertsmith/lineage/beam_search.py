@@ -63,15 +63,15 @@ class _Search:
     ) -> list[int]:
         """Replace the open sequences by their best continuations, and note those that end.
 
-        Returns:
-            For each sequence that is now open, the index of the earlier one that it continues.
-
         Args:
             candidates: log-probability, index in `sequences` and token, the likeliest first; at
                 most twice as many as beams. Candidates after the first `beams` are used only to
                 replace those that end.
             end: the token that ends a sequence; None if there is none.
             is_last: whether all sequences end here.
+
+        Returns:
+            For each sequence that is now open, the index of the earlier one that it continues.
         """
         num_beams = self.settings.beams
         parents: list[int] = []
@@ -122,7 +122,7 @@ def search_beams(
     an ended sequence is its log-probability divided by a power of its length.
 
     Args:
-        reader: has read nothing yet; it reads the prompts first.
+        reader: the model, which reads token by token. It has read nothing yet.
         prompts: ids of each prompt, at least one.
         max_new_tokens: maximum number of tokens of a continuation, at least 1.
         end: the token that ends a continuation; None if there is none.
@@ -151,6 +151,7 @@ def search_beams(
             first += size
         if not still_open:
             break
+        # The reader keeps what it computed only of the sequences that go on, each once or more.
         if continued_rows != list(range(first)):
             reader.keep(continued_rows)
         open_searches = still_open

@@ -86,10 +86,12 @@ class BidirectionalLanguageModelling(CorpusObjective[Elmo, Batch]):
         for direction, hidden in zip(DIRECTIONS, model.encode(batch), strict=True):
             labels = _labels(batch, direction)
             predicting = hidden.index_select(0, batch.targets[f"{direction.name}_positions"])
+            # The loss is as in masked LM, where tokens could also be sampled (None: they are not).
+            # On a CPU `fill_up` appends rows of zeros, so that matrix products have few shapes.
             loss, correct, _ = MaskedLMLoss.apply(  # type: ignore[no-untyped-call]
                 fill_up(predicting), model.softmax.weight, model.softmax.bias, labels, None
             )
-            weight = 1 / len(DIRECTIONS)
+            weight = 1 / len(DIRECTIONS)  # the total loss is the mean over directions
             terms[direction.name] = LossTerm(loss, correct, len(labels), weight)
         return terms
 
@@ -98,6 +100,9 @@ class BidirectionalLanguageModelling(CorpusObjective[Elmo, Batch]):
 
         Each direction has loss (nats), accuracy, perplexity, and bits per byte.
         `held_out_perplexity` is that of the mean loss.
+
+        Args:
+            results: the loss terms of each process, which evaluated a part of the rows.
         """
         metrics = super().combine(results)
         if self.held_out is None:

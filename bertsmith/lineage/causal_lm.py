@@ -78,7 +78,11 @@ class CausalLanguageModelling(CorpusObjective[LeftToRight, Batch]):
         return {self.term: LossTerm(loss, correct, len(labels))}
 
     def combine(self, results: Sequence[list[Any]]) -> dict[str, float]:
-        """Compute loss (nats), accuracy and bits per byte on the eval rows."""
+        """Compute loss (nats), accuracy and bits per byte on the eval rows.
+
+        Args:
+            results: the loss terms of each process, which evaluated a part of the rows.
+        """
         metrics = super().combine(results)
         if self.held_out is not None:
             labels = [batch.targets["labels"] for batch in self.held_out_rows()]

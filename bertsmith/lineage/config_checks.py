@@ -28,7 +28,8 @@ FIELDS_BY_LIMIT = {
         "n_positions", "max_position_embeddings", "relative_attention_max_distance",
     ),
 }  # fmt: skip
-"""Maps the name of an upper limit, a key of `LARGEST`, to the fields of configs that have it."""
+"""Maps the name of an upper limit, a key of `LARGEST` (those of all settings), to the fields of
+configs that have this limit."""
 
 
 def check_sizes(config: object, names: Sequence[str]) -> None:

@@ -1,4 +1,7 @@
-"""The base class of the objectives that are trained on a corpus: rows, batches and evaluations."""
+"""The base class of the objectives of models beside BERT: rows of a corpus, batches, evaluations.
+
+A step's batch is computed in micro-batches, and an evaluation in parts, one for each process.
+"""
 
 import copy
 import math
@@ -72,7 +75,7 @@ class CorpusObjective(Objective[ModelT, BatchT]):
     def collate(
         self, rows: Sequence[TextWindow], step_indices: Sequence[int], key: tuple[int, ...]
     ) -> BatchT:
-        """Build a batch of rows.
+        """Build a batch of rows, with the tokens to predict.
 
         Args:
             step_indices: the index of each row in its step, by which its dropout is drawn.
@@ -96,6 +99,7 @@ class CorpusObjective(Objective[ModelT, BatchT]):
         return math.ceil(self.batch_size / self.micro_batch_size)
 
     def micro_batch(self, step: int, index: int) -> BatchT:
+        """Build the micro-batch `index`, from 0, of a step, from 1."""
         first = index * self.micro_batch_size
         step_indices = range(first, min(first + self.micro_batch_size, self.batch_size))
         rows = self.train.read((step - 1) * self.batch_size + first, len(step_indices))
@@ -103,6 +107,7 @@ class CorpusObjective(Objective[ModelT, BatchT]):
 
     @property
     def evaluation(self) -> Self:
+        """The object that evaluates: the objective itself, as it has the eval rows."""
         return self
 
     def evaluate_part(self, model: ModelT, part: int, num_parts: int) -> list[dict[str, LossTerm]]:
@@ -111,7 +116,11 @@ class CorpusObjective(Objective[ModelT, BatchT]):
         return [terms_on_cpu(self.losses(model, batch)) for batch in batches]
 
     def combine(self, results: Sequence[list[Any]]) -> dict[str, float]:
-        """Compute loss (nats) and accuracy on the eval rows, by journal name."""
+        """Compute loss (nats) and accuracy on the eval rows, by their names in the journal.
+
+        Args:
+            results: the results of `evaluate_part` for each part.
+        """
         return {} if self.held_out is None else held_out_figures(interleave(results))
 
     def held_out_batches(

@@ -169,7 +169,10 @@ class OneWayLstm(nn.Module):
         )
 
     def forward(self, hidden: Tensor, order: TimeOrder) -> list[Tensor]:
-        """Return each layer's vectors, [tokens, hidden]."""
+        """Return each layer's vectors, [tokens, hidden].
+
+        `order` sorts the tokens by time step, which the LSTMs read one after another.
+        """
         outputs = []
         for number, layer in enumerate(self.layers):
             hidden = dropout(hidden, self.dropout_prob, self.training)
@@ -237,6 +240,7 @@ class Elmo(TrainableModel):
 
         All are [tokens, hidden].
         """
+        # From here on, `dropout` draws the mask of each sequence from its own random stream.
         set_dropout_sequences(batch.lengths, batch.step_indices)
         tokens = self._embed(batch.input_ids)
         device = batch.input_ids.device
@@ -249,6 +253,7 @@ class Elmo(TrainableModel):
         pieces, piece_of_token = torch.unique(input_ids, return_inverse=True)
         characters = self._trim(self.characters[pieces.cpu().numpy()])
         ids = send(torch.from_numpy(characters.astype(np.int64)), input_ids.device)
+        # On a CPU `fill_up` appends pieces that no token reads, so that few shapes occur.
         return self.cnn(fill_up(ids)).index_select(0, piece_of_token)
 
     def _trim(self, characters: NDArray[np.int16]) -> NDArray[np.int16]:

@@ -44,6 +44,8 @@ class ElmoClassifierConfig(BertConfig):
     width of one direction. A token's vector has twice as many numbers.
     """
 
+    # An ELMo has no attention and no position vectors; fields of `BertConfig` for these get a value
+    # that means none, or no limit.
     num_attention_heads: int = 1
     intermediate_size: int = 0
     attention_probs_dropout_prob: float = 0.0
@@ -108,8 +110,8 @@ class ElmoLayer(nn.Module):
         """Return the vectors of all layers up to this one, `[tokens, (number + 2) x 2 x size]`.
 
         `hidden` has the vectors of all layers below, or in the first layer those of the pieces; it
-        may end in padding rows. With `picked`, only the vectors of these tokens are returned. There
-        are no attention weights to record.
+        may end in padding rows. `layout` has the lengths of the sequences. With `picked`, only the
+        vectors of these tokens are returned. There are no attention weights to record.
         """
         lengths = layout.row.lengths
         hidden = hidden[: sum(lengths)]
@@ -141,9 +143,11 @@ class MixPooling(Pooling):
 
     @property
     def queries(self) -> Queries:
+        """The tokens whose vectors the last layer must compute: all of them."""
         return "all"
 
     def read(self, hidden: Tensor, batch: Batch) -> Tensor:
+        """Return the vector of each sequence, `[sequences, 2 x size]`."""
         mixed = self.mix(torch.split(hidden, self.width, -1))
         return torch.stack([tokens.amax(0) for tokens in torch.split(mixed, list(batch.lengths))])
 

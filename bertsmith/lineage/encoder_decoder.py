@@ -81,6 +81,8 @@ class EncoderDecoder(TrainableModel):
         Args:
             input_ids: int64 [tokens], sequence by sequence in the order of `target`.
             lengths: the number of new tokens of each sequence.
+            target: the keys and values of the earlier tokens of the targets, for each layer.
+            source: the keys and values of the encoded sources, for each layer.
         """
         raise NotImplementedError
 
@@ -90,7 +92,10 @@ class EncoderDecoder(TrainableModel):
 
 
 class TargetReader:
-    """A `TokenReader` of targets; their sources are encoded and projected only once."""
+    """An encoder–decoder that reads targets token by token (a `TokenReader`).
+
+    Their sources are encoded, and projected to keys and values, only once.
+    """
 
     def __init__(self, model: EncoderDecoder, sources: Sequence[Sequence[int]]) -> None:
         self.model = model

@@ -46,7 +46,10 @@ class Sampling:
 
 
 class GptReader:
-    """A `TokenReader` of a GPT, for `num_sequences` sequences."""
+    """A GPT that reads `num_sequences` sequences token by token (a `TokenReader`).
+
+    It keeps the keys and values of the tokens that it has read.
+    """
 
     def __init__(self, model: Gpt, num_sequences: int) -> None:
         self.model = model
@@ -57,7 +60,7 @@ class GptReader:
         device = self.model.device
         input_ids = torch.tensor([token for ids in new_ids for token in ids], device=device)
         hidden = self.model.encode_new(input_ids, lengths, self.cache)
-        ends = torch.tensor(lengths, device=device).cumsum(0) - 1
+        ends = torch.tensor(lengths, device=device).cumsum(0) - 1  # the last token of each sequence
         return self.model.compute_logits(hidden.index_select(0, ends)).float()
 
     def keep(self, rows: Sequence[int]) -> None:
@@ -65,7 +68,10 @@ class GptReader:
 
 
 class RecurrentReader:
-    """A `TokenReader` of a recurrent model."""
+    """An LSTM or GRU that reads sequences token by token (a `TokenReader`).
+
+    It keeps the states after the tokens that it has read.
+    """
 
     def __init__(self, model: RecurrentLanguageModel) -> None:
         self.model = model
@@ -144,9 +150,9 @@ def continue_sequences(
     """Continue each prompt by 1 to `max_new_tokens` tokens, up to the token `end`.
 
     Args:
-        reader: has read nothing yet; it reads the prompts first.
+        reader: the model, which reads token by token. It has read nothing yet.
         decoding: None for greedy decoding. With `Sampling`, each prompt has a random generator of
-            its own, by the seed and the prompt's number, so its tokens do not depend on the other
+            its own, by the seed and the prompt's number. So its tokens do not depend on the other
             prompts, except by rounding.
         numbers: the number of each prompt, for callers that divide prompts into groups; by default
             the prompt's index.
@@ -203,6 +209,7 @@ def filter_logits(logits: Tensor, sampling: Sampling) -> Tensor:
 def sample_next_tokens(logits: Tensor, generators: Sequence[np.random.Generator]) -> list[int]:
     """Draw a token from each row of logits [prompts, vocabulary]; each prompt has a generator."""
     cumulative = logits.double().softmax(-1).cumsum(-1).cpu().numpy()
+    # The last entry of a row is 1 but for rounding; a draw must stay below it.
     return [
         int(np.searchsorted(row, rng.random() * row[-1], side="right"))
         for row, rng in zip(cumulative, generators, strict=True)

@@ -97,7 +97,13 @@ class GptLayer(nn.Module):
         self.dropout_prob = config.resid_pdrop
 
     def forward(self, hidden: Tensor, view: AttentionView) -> Tensor:
-        """Return new vectors `[tokens, hidden]`; the last ones may be padding, see `fill_up`."""
+        """Return new vectors `[tokens, hidden]`.
+
+        Args:
+            hidden: `[tokens, hidden]`; it may end in padding rows, since `fill_up` rounds the
+                number of rows up, so that few shapes occur.
+            view: says which tokens each token attends to, and computes attention.
+        """
         attended = self.attention(self.attention_norm(hidden), view)
         hidden = hidden + dropout(attended, self.dropout_prob, self.training)
         inner = self.activation(self.up(self.feed_forward_norm(hidden)))
@@ -145,6 +151,7 @@ class Gpt(TrainableModel):
 
     def encode(self, batch: Batch) -> Tensor:
         """Encode a packed batch to the last layer's vectors, `[tokens, hidden]`."""
+        # From here on, `dropout` draws the mask of each sequence from its own random stream.
         set_dropout_sequences(batch.lengths, batch.step_indices)
         layout = RowLayout(batch.lengths, batch.input_ids.device, columns=batch.columns)
         views = [layout.view(CAUSAL)] * len(self.layers)
@@ -160,9 +167,10 @@ class Gpt(TrainableModel):
         Args:
             input_ids: int64 `[tokens]`, sequence by sequence in the order of the cache.
             lengths: the number of new tokens of each sequence.
+            cache: the keys and values of all earlier tokens, for each layer.
         """
         new = cache.read(lengths)
-        positions = torch.from_numpy(new.columns).to(input_ids.device)
+        positions = torch.from_numpy(new.columns).to(input_ids.device)  # in the whole sequences
         return self._encode(input_ids, positions, cache.views_for(len(self.layers)))
 
     def _encode(
@@ -202,6 +210,7 @@ class Gpt(TrainableModel):
         logits = padded.unpack(self.compute_logits(self.encode(padded.batch)))
         loss = None
         if labels is not None:
+            # `padded.cells` has a number for each real token; the padding becomes false.
             is_real = padded.unpack(torch.ones_like(padded.cells, dtype=torch.bool))
             targets = self._check_labels(labels, input_ids)[:, 1:]
             targets = targets.masked_fill(~is_real[:, :-1], IGNORE_INDEX).flatten()

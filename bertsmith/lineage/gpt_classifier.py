@@ -74,7 +74,7 @@ class GptClassifierLayer(TransformerLayer):
     normalization.
     """
 
-    pattern = CAUSAL
+    pattern = CAUSAL  # of the base class: which keys each query sees
 
     def attend(
         self,
@@ -83,6 +83,7 @@ class GptClassifierLayer(TransformerLayer):
         record_weights: RecordWeights | None,
         picked: PickedTokens | None,
     ) -> Tensor:
+        """Return self-attention's outputs; with `picked`, only those of these tokens."""
         return super().attend(self.attention_norm(hidden), layout, record_weights, picked)
 
     def combine(self, hidden: Tensor, attended: Tensor) -> Tensor:
@@ -116,6 +117,7 @@ def _read_tokenizer(files: SmallFiles, is_trained: bool) -> Tokenizer:
         CheckpointError: the tokenizer is missing or damaged; or it is that of GPT-2, and the
             classifier was trained by another program, on rows without tokens around the text.
     """
+    # Only GPT-2's own tokenizer puts no start token before a text (`has_start` is false).
     tokenizer, has_start = load_text_tokenizer(files.directory)
     if is_trained and not has_start:
         raise CheckpointError(

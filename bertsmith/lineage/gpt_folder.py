@@ -1,6 +1,7 @@
 """Loading and saving a GPT as a folder of transformers' `gpt2`.
 
-`system_folder.py` describes the fields of `FolderMap`.
+The `FolderMap` at the end describes how config.json and the names of weights in the folder
+correspond to our model; the functions before it are parts of this description.
 """
 
 import re
@@ -93,7 +94,7 @@ GPT_FOLDER = FolderMap(
     architecture="GPT2LMHeadModel",
     config=GptConfig,
     build=Gpt,
-    fixed={
+    fixed={  # key of config.json → the only value that is read
         "model_type": "gpt2",
         "scale_attn_weights": True,
         "scale_attn_by_inverse_layer_idx": False,
@@ -103,8 +104,9 @@ GPT_FOLDER = FolderMap(
     names_in_folder=_names_in_folder,
     clean_weights=_clean_weights,
     is_transposed=lambda name: name.endswith(TRANSPOSED),
+    # Key → value that transformers assumes if config.json omits it.
     absent={"bos_token_id": 50256, "eos_token_id": 50256},
-    other_names={
+    other_names={  # key → another name that config.json may have for it
         "n_embd": "hidden_size",
         "n_layer": "num_hidden_layers",
         "n_head": "num_attention_heads",

@@ -45,7 +45,8 @@ ROLES = ("bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_t
 def load_text_tokenizer(directory: Path) -> tuple[Tokenizer, bool]:
     """Load the tokenizer of a model that continues texts.
 
-    The second result is whether texts begin with a start token, as with all but GPT-2's own.
+    The second result is whether texts begin with a start token. They do with all tokenizers but
+    GPT-2's own.
 
     Raises:
         CheckpointError: there is no tokenizer, or a damaged one, or one of a kind that we do not
@@ -53,6 +54,7 @@ def load_text_tokenizer(directory: Path) -> tuple[Tokenizer, bool]:
     """
     files = SmallFiles(directory)
     config = read_tokenizer_config(files)
+    # If tokenizer_config.json names no class, that of config.json's kind of model counts.
     name = str(add_model_class(files, config).get("tokenizer_class") or "").removesuffix("Fast")
     if name != GPT2_CLASS:
         return load_tokenizer(directory), True
@@ -87,7 +89,7 @@ def _load_gpt2(directory: Path, files: SmallFiles, config: dict[str, Any]) -> By
         role_tokens = _read_role_tokens(config, config_path)
         added_tokens = _read_added_tokens(files, config, pieces, role_tokens)
         end = role_tokens["eos_token"].content
-        settings: dict[str, Any] = dict.fromkeys(SPECIAL_NAMES, end)
+        settings: dict[str, Any] = dict.fromkeys(SPECIAL_NAMES, end)  # one token has all the roles
         flags = {"add_prefix_space": "add_prefix_space"}
         settings |= read_flags(config, flags, config_path)
         return ByteBpeTokenizer(pieces, merges, added_tokens=added_tokens, **settings)
@@ -145,8 +147,8 @@ def _read_added_tokens(
 def _read_role_tokens(config: dict[str, Any], path: Path) -> dict[str, AddedToken]:
     """Read the special tokens by role, with their flags.
 
-    As in transformers, the first three roles have `END` unless the config names another token. If
-    one token has several roles, the flags of the first object that describes it count.
+    As in transformers, the roles bos, eos and unk have `END` unless the config names another token.
+    If one token has several roles, the flags of the first object that describes it count.
 
     Args:
         config: as for `_load_gpt2`.
@@ -169,6 +171,7 @@ def _read_role_tokens(config: dict[str, Any], path: Path) -> dict[str, AddedToke
 def _as_special(token: AddedToken) -> AddedToken:
     """Return a token that is special, and searched for in raw text.
 
-    GPT-2 does not normalize text, so `normalized` changes no ids; but fingerprints hold the flag.
+    GPT-2 does not normalize text, so `normalized` changes no ids. But the flag enters the
+    tokenizer's fingerprint, the checksum by which tokenizers are compared.
     """
     return replace(token, normalized=False, special=True)

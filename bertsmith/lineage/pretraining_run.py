@@ -1,4 +1,4 @@
-"""Pre-training of a model beside BERT, such as a GPT, on a corpus."""
+"""Pre-training of a model beside BERT (a system), such as a GPT, on a corpus."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -37,6 +37,7 @@ class SystemJob:
     """The settings of a run, except for its output folder."""
 
     system: str
+    """The last word of the command, such as "gpt"."""
     corpus: Path
     model: SystemSettings
     training: TrainingSettings = field(default_factory=TrainingSettings)
@@ -94,6 +95,7 @@ class SystemPretraining(SystemRun[SplitCorpus]):
             preset=model.preset,
             model=self.system.new_config(model, data.train.tokenizer()),
             max_length=model.max_length,
+            # None: the sizes of the model set no limit on the rows of a micro-batch.
             micro_batch_size=rows_of_micro_batch(self.training, model.max_length, None, machine),
             **loop_settings(self.training, job.optim, LEARNING_RATES[model.preset], machine),
         )
@@ -116,7 +118,7 @@ class SystemPretraining(SystemRun[SplitCorpus]):
         return self.build_objective(config, data)
 
     def build_model(self, config: SystemConfig, data: SplitCorpus) -> TrainableModel:
-        with drawing_from(config.seed):
+        with drawing_from(config.seed):  # the caller's random numbers do not change
             model = self.system.build(config.model)
         self.system.set_tokenizer(model, data.train.tokenizer())
         return model
@@ -129,7 +131,7 @@ class SystemPretraining(SystemRun[SplitCorpus]):
             model = self.build_model(config, data)
         else:
             model = self.system.load(checkpoint.path)
-        if not self.resume:
+        if not self.resume:  # a run that goes on has warned when it began
             warn_unknown(resolved.facts["unknown_rate"], self.job.corpus)
         tokenizer = data.train.tokenizer()
         tokenizer.model_max_length = self.job.model.longest

@@ -40,6 +40,8 @@ class RecurrentClassifierConfig(BertConfig):
     width of a token's vector; if there are two directions, each has half of it.
     """
 
+    # Recurrent layers have no attention and no position vectors; fields of `BertConfig` for these
+    # get a value that means none, or no limit.
     num_attention_heads: int = 1
     intermediate_size: int = 0
     attention_probs_dropout_prob: float = 0.0
@@ -94,7 +96,8 @@ class RecurrentLayer(nn.Module):
     ) -> Tensor:
         """Return new vectors `[tokens, hidden]`; with `picked`, only those of these tokens.
 
-        `hidden` may end in padding rows. There are no attention weights to record.
+        `hidden` may end in padding rows; `layout` has the lengths of the sequences. There are no
+        attention weights to record.
         """
         lengths = layout.row.lengths
         vectors = hidden[: sum(lengths)]
@@ -115,9 +118,11 @@ class RecurrentPooling(Pooling):
 
     @property
     def queries(self) -> Queries:
+        """The tokens whose vectors the last layer must compute."""
         return "last" if self.pooling == "last" and not self.bidirectional else "all"
 
     def read(self, hidden: Tensor, batch: Batch) -> Tensor:
+        """Return the vector of each sequence, `[sequences, hidden]`."""
         if self.pooling == "max":
             return torch.stack(
                 [tokens.amax(0) for tokens in torch.split(hidden, list(batch.lengths))]

@@ -1,6 +1,7 @@
 """Loading and saving an LSTM or GRU as a folder of our own form; transformers has no such model.
 
-`system_folder.py` describes the fields of `FolderMap`.
+The `FolderMap` describes how config.json and the names of weights in the folder correspond to our
+model; here they are those of the model itself.
 """
 
 from pathlib import Path

@@ -2,7 +2,8 @@
 
 Source: Raffel et al. 2020, section 2.1. The distance is that between a query and a key, in tokens.
 Each small distance has a bucket of its own. Larger distances share buckets, whose width grows with
-the distance.
+the distance. Attention is computed block by block: a block has some sequences of similar length,
+padded to one length.
 """
 
 import math
@@ -43,6 +44,7 @@ class RelativeBias:
         return self._cache[id(block)]
 
     def _compute(self, block: Block) -> Tensor:
+        # Positions in the sequences: [rows or 1, queries] and [rows or 1, keys].
         queries, keys = block.queries.cell_columns, block.keys.cell_columns
         distances = keys[..., None, :] - queries[..., :, None]
         num_buckets, num_heads = self.weight.shape

@@ -124,7 +124,7 @@ class LeftToRightScorer(SentenceScorer):
         is_last[np.cumsum(batch.lengths) - 1] = True
         positions = np.flatnonzero(~is_last)
         weight = self.model.word.weight
-        bias = weight.new_zeros(len(weight))
+        bias = weight.new_zeros(len(weight))  # the output layer of these models has none
         hidden = self.model.encode(batch)
         return batch, _sum_log_probs(batch, hidden, weight, bias, positions, 1)
 

@@ -1,4 +1,8 @@
-"""Settings for training another system than BERT; this module needs no torch."""
+"""Settings for training another system than BERT, such as a GPT.
+
+This module needs no torch, so that help and mistakes in a command are shown at once. `Advanced`
+keeps a setting's flag off the first screen of help.
+"""
 
 from dataclasses import dataclass
 from typing import Any, Literal

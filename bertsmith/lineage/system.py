@@ -1,6 +1,7 @@
-"""The list of the systems that are pre-trained on a corpus, with what a training run needs of each.
+"""The list of the systems (models beside BERT) that are pre-trained on a corpus.
 
-This file also builds the config of a new model from settings and the tokenizer of the corpus.
+It has the functions and classes that a training run needs of each: GPT, LSTM, ELMo and T5. This
+file also builds the config of a new model from settings and the tokenizer of the corpus.
 """
 
 from collections.abc import Callable

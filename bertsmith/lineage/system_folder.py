@@ -1,4 +1,4 @@
-"""Loading and saving of the models of lineage/: the code that their folders share.
+"""Loading and saving of the models beside BERT (GPT, T5 …): the code that their folders share.
 
 Each kind of model has a `FolderMap`, which describes how config.json and the names of weights in
 its folder correspond to our model. Where transformers has the model, it opens the same folder.
@@ -85,8 +85,8 @@ def load_system(folder_map: FolderMap[ModelT], path: str | Path) -> ModelT:
     """
     directory = find_checkpoint(path)
     files = SmallFiles(directory)
-    check_finished(files)
-    check_sums(files)
+    check_finished(files)  # refuses the folder of a run that has not reached its end
+    check_sums(files)  # warns of small files that have changed since they were written
     settings = _read_settings(files)
     file = files.path(CONFIG_FILE)
     _check_kind(folder_map, file, settings)
@@ -100,7 +100,7 @@ def load_system(folder_map: FolderMap[ModelT], path: str | Path) -> ModelT:
         {**folder_map.absent, **settings, **by_other_names}, stored.keys()
     )
     config = _build_config(folder_map, file, entries)
-    with on_meta_device():
+    with on_meta_device():  # weights without memory, until those of the folder are assigned
         model = folder_map.build(config)
     state = _convert_weights(folder_map, directory, stored, model)
     model.load_state_dict(state, assign=True)
@@ -236,6 +236,7 @@ def _check_kind(folder_map: FolderMap[Any], file: Path, settings: Mapping[str, A
         CheckpointError: an entry differs; a `ModelKindError` if it is of another kind.
     """
     stored = settings.get("model_type")
+    # Of a kind that bertsmith reads elsewhere, the error names the commands that take it.
     if isinstance(stored, str) and stored in {*FAMILIES, *WITHOUT_LAYERS, *SYSTEM_KINDS}:
         kind = model_kind(settings)
         if kind.model_type != folder_map.fixed["model_type"]:

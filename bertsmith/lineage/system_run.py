@@ -1,4 +1,8 @@
-"""The common base of the training runs of models beside BERT, on a corpus or on pairs of texts."""
+"""The common base of the training runs of models beside BERT, on a corpus or on pairs of texts.
+
+Such a model is called a system. A run first resolves its settings: it decides those that the user
+left open. Then it builds the model and the objective, which makes the batches and computes losses.
+"""
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
@@ -26,6 +30,7 @@ TRIAL_SECONDS = 0.3
 """Seconds for which rows are timed to plan the evaluations of a run in minutes."""
 MAX_TRIAL_SHARE = 1 / 200
 """Largest share of the run's time for this timing."""
+
 DataT = TypeVar("DataT")
 """The data of a run, such as `SplitCorpus`."""
 
@@ -35,6 +40,7 @@ class SystemConfig(LoopConfig):
     """The settings of a run that the training loop reads, and the model's config."""
 
     system: str
+    """The name of the kind of model, such as "gpt", or "translate" for pairs of texts."""
     model: Any
     """The config of the model, such as `GptConfig`."""
 
@@ -46,9 +52,11 @@ def loop_settings(
 
     Args:
         default_rate: the learning rate to use if the user has set none.
+        machine: the hardware of the run, and the number of shares into which each step is divided
+            among processes.
 
     Raises:
-        ConfigError: there are more ranks than rows in a step.
+        ConfigError: there are more ranks (machines or GPUs) than rows in a step.
     """
     machine.check_batch_size(training.batch_size)
     return {
@@ -58,6 +66,7 @@ def loop_settings(
         "seed": training.seed,
         "optim": replace(optim, learning_rate=optim.learning_rate or default_rate),
         "precision": machine.precision,
+        # Without --eval-rows, `SystemRun.resolve` replaces this plan by one for the run's length.
         "evaluations": EvaluationPlan(
             training.eval_rows or MAX_EVAL_ROWS, MAX_TIMES, training.eval_rows is None
         ),
@@ -94,7 +103,7 @@ class SystemObjective(Objective[Any, Any], Protocol):
 
 @dataclass(frozen=True)
 class ResolvedSystem(Generic[DataT]):
-    """A run whose settings are all decided, before anything is written."""
+    """The parts of a run whose settings are all decided, before anything is written."""
 
     data: DataT
     config: SystemConfig
@@ -150,7 +159,11 @@ class SystemRun(Run[ResolvedSystem[DataT], dict[str, Any]], Generic[DataT]):
     def build_run(
         self, resolved: ResolvedSystem[DataT], machine: Machine, notes: tuple[str, ...]
     ) -> BuiltRun:
-        """Build the model, new or from the checkpoint, and everything that trains it."""
+        """Build the model, new or from the checkpoint, and everything that trains it.
+
+        Args:
+            notes: sentences about how the run computes, which are shown and stored.
+        """
 
     def resolve(self, machine: Machine) -> ResolvedSystem[DataT]:
         checkpoint = self.newest_checkpoint()
@@ -165,6 +178,7 @@ class SystemRun(Run[ResolvedSystem[DataT], dict[str, Any]], Generic[DataT]):
             else:
                 evaluations = self._plan_evaluations(config, data, machine)
             config = replace(config, evaluations=evaluations)
+        # The objective was built before the number of eval rows was decided.
         objective = objective.resized(config.batch_size, config.evaluations.rows)
         return ResolvedSystem(data, config, objective, checkpoint, objective.facts())
 

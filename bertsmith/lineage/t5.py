@@ -233,7 +233,11 @@ class T5EncoderLayer(nn.Module):
         self.dropout_prob = config.dropout_rate
 
     def forward(self, hidden: Tensor, view: AttentionView) -> Tensor:
-        """Return new vectors [tokens, hidden]; they may end in padding rows, see `fill_up`."""
+        """Return new vectors [tokens, hidden] of the tokens in `hidden`.
+
+        Both may end in padding rows, since `fill_up` rounds the number of rows up. `view` says
+        which tokens each token attends to, and computes attention.
+        """
         attended = self.attention(self.attention_norm(hidden), view)
         hidden = hidden + dropout(attended, self.dropout_prob, self.training)
         fed = self.feed_forward(self.feed_forward_norm(hidden))
@@ -346,9 +350,11 @@ class T5(EncoderDecoder):
         return dropout(hidden, self.config.dropout_rate, self.training)[:num_tokens]
 
     def encode(self, source: TokenRow, step_indices: Sequence[int] = ()) -> Tensor:
+        # From here on, `dropout` draws the mask of each sequence from its own random stream.
         set_dropout_sequences(source.lengths, step_indices)
         hidden = self._embed(source.input_ids)
         bias = self._relative_bias(self.encoder_bias, bidirectional=True)
+        # Each token of a source (a query) sees all tokens of this source (the keys).
         view = PackedView(source.packed, source.packed, bias=bias, by_length=source.by_length)
         for layer in self.encoder:
             hidden = layer(hidden, view)

@@ -63,7 +63,7 @@ class TextToTextHead(ClassificationHead):
     """A head without weights, since the decoder writes the labels; it holds their number."""
 
     def __init__(self, config: T5ClassifierConfig, num_labels: int) -> None:
-        nn.Module.__init__(self)
+        nn.Module.__init__(self)  # not that of ClassificationHead, which builds a linear layer
         self.num_labels = num_labels
         self.dropout_prob = 0.0
 
@@ -104,6 +104,7 @@ class T5Classifier(BertModel):
             labels: the token ids of each label, with the end token.
         """
         t5 = self.t5
+        # If `is_batch_invariant`, a text gets the same bytes whatever texts are computed with it.
         source = TokenRow(batch.input_ids, batch.lengths, self.is_batch_invariant)
         memory = t5.project_source(fill_up(t5.encode(source)))
         num_sequences = batch.num_sequences
@@ -154,6 +155,7 @@ def _load(
     directory: Path, config: T5ClassifierConfig, heads: Mapping[str, nn.Module]
 ) -> T5Classifier:
     model = T5Classifier(config, load_t5(directory), heads)
+    # `load_t5` has checked that the folder has all weights and no others.
     model.load_report = LoadReport(list_weight_names(model.t5), (), ())
     return model
 

@@ -4,7 +4,8 @@ A T5 may scale its outputs, and it may tie its output layer to the embedding. In
 transformers, the entry `tie_word_embeddings` of config.json decides both. Version 5 writes true
 there in any case; `scale_decoder_outputs` decides about the scale, and the output layer is tied
 unless the weights contain one. So we write both entries, and the output layer only if it is not
-tied. `system_folder.py` describes the fields of `FolderMap`.
+tied. The `FolderMap` at the end describes how config.json and the names of weights in the folder
+correspond to our model.
 """
 
 from collections.abc import Collection, Mapping
@@ -153,8 +154,8 @@ T5_FOLDER = FolderMap(
     clean_weights=_clean_weights,
     convert_entries=_convert_entries,
     factor=_factor,
-    extra_entries={"is_encoder_decoder": True},
-    other_names={
+    extra_entries={"is_encoder_decoder": True},  # written to every config.json beside the fields
+    other_names={  # key → another name that config.json may have for it
         "d_model": "hidden_size",
         "d_kv": "head_dim",
         "num_layers": "num_hidden_layers",

@@ -42,7 +42,7 @@ class TextWindows:
         return self._anchors.num_anchors
 
     def locate(self, first_row: int, num_rows: int) -> Segments:
-        """Find the token spans of `num_rows` rows from `first_row` on."""
+        """Find the token spans of `num_rows` rows from `first_row` on, one span for each row."""
         anchors = self._anchors.positions(first_row, num_rows)
         return windows_around(self.corpus, anchors, self.length).segments()
 

@@ -120,7 +120,11 @@ class EncoderLayer(nn.Module):
         self.dropout_prob = config.dropout
 
     def forward(self, hidden: Tensor, view: AttentionView) -> Tensor:
-        """Return new vectors [tokens, hidden]; they may end in padding rows, see `fill_up`."""
+        """Return new vectors [tokens, hidden] of the tokens in `hidden`.
+
+        Both may end in padding rows, since `fill_up` rounds the number of rows up. `view` says
+        which tokens each token attends to, and computes attention.
+        """
         attended = self.attention(hidden, view)
         hidden = self.attention_norm(hidden + dropout(attended, self.dropout_prob, self.training))
         fed = self.feed_forward(hidden)
@@ -201,8 +205,10 @@ class Transformer(EncoderDecoder):
         return fill_up(dropout(embedded, self.config.dropout, self.training))
 
     def encode(self, source: TokenRow, step_indices: Sequence[int] = ()) -> Tensor:
+        # From here on, `dropout` draws the mask of each sequence from its own random stream.
         set_dropout_sequences(source.lengths, step_indices)
         hidden = self._embed(source.input_ids, source.position_ids)
+        # Each token of a source (a query) sees all tokens of this source (the keys).
         view = PackedView(source.packed, source.packed)
         for layer in self.encoder:
             hidden = layer(hidden, view)

@@ -1,6 +1,7 @@
 """Loading and saving a Transformer as a folder of transformers' `marian`.
 
-`system_folder.py` describes the fields of `FolderMap`.
+The `FolderMap` at the end describes how config.json and the names of weights in the folder
+correspond to our model; the functions before it are parts of this description.
 """
 
 from pathlib import Path
@@ -100,7 +101,7 @@ TRANSFORMER_FOLDER = FolderMap(
     architecture="MarianMTModel",
     config=TransformerConfig,
     build=Transformer,
-    fixed={
+    fixed={  # key of config.json → the only value that is read
         "model_type": "marian",
         "scale_embedding": True,
         "share_encoder_decoder_embeddings": True,
@@ -112,8 +113,9 @@ TRANSFORMER_FOLDER = FolderMap(
     },
     names_in_folder=_names_in_folder,
     clean_weights=_clean_weights,
+    # Written to every config.json beside the fields.
     extra_entries={"is_encoder_decoder": True, "forced_eos_token_id": None, "bos_token_id": None},
-    absent={
+    absent={  # key → value that transformers assumes if config.json omits it
         "d_model": 1024,
         "encoder_layers": 12,
         "decoder_layers": 12,
@@ -127,7 +129,7 @@ TRANSFORMER_FOLDER = FolderMap(
         "decoder_start_token_id": 58100,
         "scale_embedding": False,
     },
-    other_names={
+    other_names={  # key → another name that config.json may have for it
         "d_model": "hidden_size",
         "encoder_layers": "num_hidden_layers",
         "encoder_attention_heads": "num_attention_heads",

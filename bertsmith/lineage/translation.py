@@ -34,7 +34,7 @@ class EncodedPairs:
     """Token ids of sources and targets, each with the end token, and the rows of the table."""
 
     name: str
-    """The name of the table, for messages."""
+    """The name of the table that the pairs come from, for messages."""
     sources: Sequence[Sequence[int]]
     targets: Sequence[Sequence[int]]
     rows: Sequence[int]
@@ -137,6 +137,8 @@ class Translation(Objective[EncoderDecoder, SourceTarget]):
     """The objective of an encoder–decoder over pairs.
 
     Args:
+        train: the pairs to learn from.
+        held_out: the pairs to evaluate on.
         start: the token that the decoder reads first.
         batch_size: pairs per step.
         micro_batch_size: pairs per forward pass.
@@ -233,6 +235,7 @@ class Translation(Objective[EncoderDecoder, SourceTarget]):
 
     @property
     def evaluation(self) -> Self:
+        """The object that evaluates: the objective itself, as it has the eval pairs."""
         return self
 
     def evaluate_part(
@@ -243,7 +246,11 @@ class Translation(Objective[EncoderDecoder, SourceTarget]):
         return [terms_on_cpu(self._losses(model, batch, 0.0)) for batch in batches]
 
     def combine(self, results: Sequence[list[Any]]) -> dict[str, float]:
-        """Compute loss (nats) and accuracy of target tokens on the eval pairs."""
+        """Compute loss (nats) and accuracy of target tokens on the eval pairs.
+
+        Args:
+            results: the results of `evaluate_part` for each part, each computed by one process.
+        """
         return held_out_figures(interleave(results))
 
     def held_out_batches(

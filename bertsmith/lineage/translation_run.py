@@ -132,13 +132,14 @@ class TranslationRun(SystemRun[TranslationData]):
         else:
             shape = data.start.config
             default_rate = CONTINUED_RATE
-        length = round(fmean(data.train.num_tokens))
+        length = round(fmean(data.train.num_tokens))  # of a pair
         return TranslationConfig(
             system="translate",
             source="" if settings.model is None else str(settings.model),
             model=shape,
             max_length=settings.max_length,
             label_smoothing=settings.label_smoothing,
+            # None: the sizes of the model set no limit on the rows of a micro-batch.
             micro_batch_size=rows_of_micro_batch(self.training, length, None, machine),
             **loop_settings(self.training, settings.optim, default_rate, machine),
         )
@@ -159,7 +160,7 @@ class TranslationRun(SystemRun[TranslationData]):
     def build_model(self, config: SystemConfig, data: TranslationData) -> EncoderDecoder:
         if data.start is not None:
             return copy.deepcopy(data.start)  # timing rows changes the dtype of a model's weights
-        with drawing_from(config.seed):
+        with drawing_from(config.seed):  # the caller's random numbers do not change
             return Transformer(config.model)
 
     def build_run(
@@ -172,7 +173,7 @@ class TranslationRun(SystemRun[TranslationData]):
             model = data.folder.load(checkpoint.path)
         if self.settings.dropout is not None:
             model.set_dropout(self.settings.dropout)
-        if model.longest is not None:
+        if model.longest is not None:  # saved with the tokenizer, for other programs
             data.tokenizer.model_max_length = model.longest
         return BuiltRun(
             model.to(machine.device),

@@ -1,4 +1,8 @@
-"""Settings for learning to write one text from another; this module needs no torch."""
+"""Settings for learning to write one text from another, such as a translation.
+
+This module needs no torch, so that help and mistakes in a command are shown at once. `Advanced`
+keeps a setting's flag off the first screen of help.
+"""
 
 from dataclasses import dataclass, field
 from pathlib import Path
