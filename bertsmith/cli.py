@@ -1,4 +1,8 @@
-"""The command line: finds the command, runs it, and reports errors."""
+"""The command line: finds the command, runs it, and reports errors.
+
+A command may run on several ranks, machines or GPUs that work together: a launcher such as torchrun
+starts the same command line on each. Such a start is called a launch.
+"""
 
 import errno
 import gc
@@ -59,11 +63,11 @@ def main(argv: Sequence[str] | None = None) -> None:
     The exit code is 0, or 2 after a problem that the user can solve, or after a signal 128 plus its
     number: 130 after Ctrl-C, 143 after SIGTERM, 129 after SIGHUP.
     """
-    if argv is None:
+    if argv is None:  # the process is this command's own, not that of a program that calls `main`
         _check_folder()
         restart_in_utf8()
-    open_streams()
-    allow_any_character()
+    open_streams()  # those that are closed, on the null device
+    allow_any_character()  # characters that a stream's encoding lacks are replaced
     args = list(sys.argv[1:] if argv is None else argv)
     debug, quiet, verbose = (_remove_flag(args, *flags) for flags in GLOBAL_FLAGS)
     quiet |= not is_first_rank()  # of several ranks, only the first prints
@@ -218,6 +222,7 @@ def _find_action(args: list[str], modules: Sequence[str]) -> Callable[[], None]:
     """Return a function that runs the command of a line, or prints help or the version.
 
     Args:
+        args: the words of the line, from the command's name on.
         modules: modules of the user. They are imported before the line is parsed, since they may
             add a command `finetune NAME` or a name that a flag takes.
 
@@ -249,8 +254,12 @@ def _read_command(name: str, args: Sequence[str], modules: Sequence[str]) -> Cal
     """Parse a command's line, then import the module that does its work.
 
     Args:
+        name: the command, of one or two words.
         args: the words after the command's name.
         modules: modules of the user, which the line has as `--import MODULE`.
+
+    Returns:
+        A function that does the work; on several ranks, together with the others.
     """
     prog = f"{PROG} {name}"
     parse = import_settings(name).parse
@@ -295,7 +304,7 @@ def _run_on_ranks(
 
 
 def _print_error(message: str, *, is_own: bool = False) -> None:
-    """Print an error. Of several ranks only the first prints; it learns of the others' errors.
+    """Print an error. Of several ranks only the first prints, which is told the others' errors.
 
     Args:
         is_own: whether the error is of this rank alone, and rank 0 does not learn of it. Then this
@@ -345,7 +354,7 @@ def _importing() -> Iterator[None]:
         with StopSignal() as stop:  # torch's C++ code would swallow an interrupt, or crash
             yield
     finally:
-        gc.freeze()
+        gc.freeze()  # what exists now is never searched again
         if is_collecting:  # a program that calls `main` may have turned it off
             gc.enable()
     if stop.requested:

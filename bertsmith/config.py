@@ -45,13 +45,14 @@ PYDANTIC_TYPES = {
 """Pydantic's names for types of values in its messages, and the names that ours use."""
 
 RECIPES = Path(__file__).parent / "recipes"
+"""The folder of the package's own recipes, with a folder for each kind, such as "pretrain"."""
+
 NAMES_CODE = "names code"
 """Metadata key of a field whose value may name code to run. The entry is a function that says
 whether a value does; a recipe must not have such a value, because it may come from anywhere."""
 OTHER_FORMS = "other forms"
 """Metadata key of a field whose value may be written in several forms. The entry is a function that
 converts each form to the type of the field, or raises SettingError."""
-
 
 ADDED_NAMES = "added names"
 """Metadata key of a field whose type is a `Literal` of the names in a table, such as those of the
@@ -237,7 +238,7 @@ def from_mapping(
                 f"code, because it may come from anywhere. Leave it out, and pass {option(key)} to "
                 "the command instead."
             )
-        name = fields[key].name
+        name = fields[key].name  # the key, perhaps with the `_` that `spelling` drops
         convert_form = fields[key].metadata.get(OTHER_FORMS)
         own_value = value
         if convert_form is not None:

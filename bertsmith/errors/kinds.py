@@ -133,6 +133,7 @@ class SettingError(ConfigError):
         """Return the error as fields of JSON, with the setting, its value and allowed values."""
         return {
             **super().to_json(),
+            # The message of a setting of a file has no marks, by which options are found.
             "options": [named.name for named in options_in(self._describe())],
             "setting": NamedOption(self.setting).name,
             "found": self.found if isinstance(self.found, bool | int | float) else str(self.found),

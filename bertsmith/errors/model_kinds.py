@@ -1,7 +1,8 @@
 """The kinds of model folders with their commands, and the error of a command for another kind.
 
-A fine-tuning task is a command of its own, such as "finetune tag"; "finetune" stands for all of
-them but "finetune translate". `tests/lineage/test_model_kinds.py` tries each command on each kind.
+A system is a model beside BERT, such as a GPT or T5. A fine-tuning task is a command of its own,
+such as "finetune tag"; "finetune" stands for all of them but "finetune translate".
+`tests/lineage/test_model_kinds.py` tries each command on each kind.
 """
 
 from collections.abc import Sequence
@@ -29,6 +30,7 @@ class ModelKind:
 
     def has(self, command: str) -> bool:
         """Return whether a command takes folders of this kind."""
+        # "finetune" among the commands stands for all tasks of encoders.
         is_task = command.startswith("finetune ") and command != WRITING
         return command in self.commands or (is_task and "finetune" in self.commands)
 

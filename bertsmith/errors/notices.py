@@ -31,6 +31,7 @@ def warn_once(message: str, state: object = None) -> None:
     """Warn once for each message, because a folder may be read several times.
 
     Args:
+        message: sentences, whose options are named by `option`.
         state: a further value; if it differs, the message is shown again.
     """
     if (message, state) not in issued_warnings:

@@ -1,8 +1,8 @@
 """Options in messages: `--max-length 64` on the command line, `max_length=64` in Python.
 
-The same message may be shown on the command line, in Python or as JSON. So it names an option by
-`option("max_length", 64)`, and the code that shows it spells the option: as a flag, as a Python
-argument, or as a field of JSON.
+The same message may be shown on the command line, in Python or as JSON. So a message names an
+option by `option("max_length", 64)`, which puts invisible marks around it. The code that shows the
+message spells the option: as a flag, as a Python argument, or as a field of JSON.
 """
 
 import json

@@ -56,6 +56,9 @@ def view_corpus(
 ) -> CorpusView:
     """Compute attention and vectors of the first texts of a file, each cut to `max_length`.
 
+    Args:
+        columns: names of the file's columns. If it names the column of labels, these are shown.
+
     Raises:
         InputError: the file cannot be read, or has no text.
     """
@@ -76,7 +79,7 @@ def view_corpus(
             statistics.add_lengths(batch.lengths)
             receive = _add_weights_to(statistics, batch, tokenizer.sep_id)
             hidden = model.encode(batch, LayerRecorder(receive))
-            row_numbers = [group[index] for index in batch.order]
+            row_numbers = [group[index] for index in batch.order]  # a batch puts long texts first
             vectors[row_numbers] = _pool(model, hidden, batch, pooling).float().cpu().numpy()
             if label_head is not None:
                 logits = model.heads[label_head](model.pool(hidden, batch))
@@ -153,7 +156,7 @@ def _encode(predictor: Predictor[Any], examples: Sequence[Any], max_length: int)
     is_task = isinstance(definition, Task) and not isinstance(definition, Embed)
     encode = definition.encode if is_task else TextVectors.restore(predictor.loaded).encode
     encoded = encode(tokenizer, examples, max_length, labelled=False)
-    first_rows = encoded.starts[:-1].tolist()
+    first_rows = encoded.starts[:-1].tolist()  # example `i` has the rows starts[i] to starts[i + 1]
     rows = encoded.rows
     return EncodedTexts.of(
         (rows.ids[row], rows.type_ids[row], rows.num_cut[row]) for row in first_rows

@@ -1,7 +1,8 @@
 """Decisions of a model about a shown text, and the logits from which each decision comes.
 
 A prediction has one or several decisions: the labels with their probabilities, the entities, the
-answers, or the words for [MASK].
+answers, or the words for [MASK]. A `LoadedDefinition` is a model with its tokenizer and, in
+`definition`, its task: it encodes texts, and decodes the outputs of the head to a prediction.
 """
 
 from collections.abc import Collection, Sequence
@@ -91,6 +92,7 @@ def head_name(loaded: LoadedDefinition[Any]) -> str | None:
     heads = loaded.model.heads
     # No task has the head of an ELECTRA, which is shown, too.
     names = (*loaded.definition.heads, "replaced_token")
+    # Of the heads with which the task can do, the first that the model has.
     return next((name for name in names if name in heads), None)
 
 
@@ -103,7 +105,7 @@ def decide(
     """Compute layers and decisions, without the attention heads of `without`.
 
     Args:
-        rows: as `read_text` returns them.
+        rows: the text as a row of tokens; of a multiple choice, one row for each choice.
         reference: earlier decisions; labels are in the same order, and the same choice is shown.
     """
     model, head = loaded.model, head_name(loaded)
@@ -114,7 +116,7 @@ def decide(
         layers = compute_layers(model, batch, without)
         computed.append(layers)
         if head is not None:
-            if head == "masked_lm":
+            if head == "masked_lm":  # logits over the vocabulary only where a word is to be filled
                 positions = np.flatnonzero(row.ids == loaded.tokenizer.mask_id).tolist()
             else:
                 positions = list(range(len(row.ids)))
@@ -217,6 +219,7 @@ def _decide_by_head(
         return "masks", _fill_masks(loaded, row, logits[0])
     if head == "replaced_token":
         return "replaced", _find_replaced(row, logits[0])
+    # Outputs as the task decodes them: of heads that read every token, an array for each row.
     outputs = list(logits) if head in TOKEN_HEADS else np.concatenate(logits)
     (prediction,) = definition.decode(outputs, row.encoded, [row.example])
     if head == "tag":

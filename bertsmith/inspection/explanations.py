@@ -1,4 +1,8 @@
-"""Attributions of as many decisions as a limit on operations allows."""
+"""The words that count: attributions of as many decisions as a limit on operations allows.
+
+A decision is a part of a prediction, such as a label. Its target is the logit from which it comes,
+and its attribution says how much each token adds to this logit.
+"""
 
 from collections import Counter
 from collections.abc import Sequence

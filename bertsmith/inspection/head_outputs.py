@@ -44,7 +44,7 @@ def apply_head(
 
 
 def queries_of(model: BertModel, head: str) -> Queries:
-    """Return the tokens whose vectors a head reads."""
+    """Return the tokens of a sequence whose vectors a head reads: all, or the first or last one."""
     if head in TOKEN_HEADS:
         return "all"
     return "first" if model.pooler is None else model.pooler.queries

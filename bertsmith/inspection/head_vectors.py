@@ -42,7 +42,10 @@ class VectorCall:
 
 
 class WatchedView:
-    """An `AttentionView` that keeps the queries and keys of its calls in `calls`."""
+    """An attention view that keeps the queries and keys of its calls in `calls`.
+
+    A view (`AttentionView`) knows which keys each query sees, and computes attention to them.
+    """
 
     def __init__(self, view: AttentionView, module: nn.Module, calls: list[VectorCall]) -> None:
         self.view = view
@@ -71,7 +74,7 @@ def recording_vectors(modules: Iterable[nn.Module]) -> Iterator[list[VectorCall]
     calls: list[VectorCall] = []
 
     def watch(module: nn.Module, args: tuple[Any, ...]) -> tuple[Any, ...]:
-        """Replace the view among the arguments of a call."""
+        """Replace the view, the only argument with a method `attend`, among those of a call."""
         return tuple(
             WatchedView(argument, module, calls) if hasattr(argument, "attend") else argument
             for argument in args

@@ -31,11 +31,13 @@ class LayerRecorder(OutputRecorder):
         self._layer = 0
 
     def record_hidden(self, hidden: Tensor, num_tokens: int) -> Tensor:
+        """Store the vectors that enter or leave a layer; the encoder calls this for each."""
         assert self.hidden_states is not None
         self.hidden_states.append(hidden[:num_tokens])
         return hidden
 
     def record_attention(self, blocks: Sequence[Tensor]) -> list[Tensor]:
+        """Pass on a layer's weights, and return those to use; layers call this one by one."""
         if self.receive is not None:
             self.receive(self._layer, blocks)
         disabled = [head for layer, head in self.without if layer == self._layer]

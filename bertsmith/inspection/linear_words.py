@@ -1,7 +1,8 @@
 """The contribution of each token to the logits of a linear head; no gradients are needed.
 
-A linear head reads the mean of the tokens' vectors, and counts of tokens and of pairs of neighbours
-(tasks/linear_head.py). So a logit is a sum over the tokens, plus a bias.
+A linear head is a logistic regression on a frozen encoder (tasks/linear_head.py). It reads the mean
+of the tokens' vectors, and counts of tokens and of pairs of neighbours. So a logit is a sum over
+the tokens, plus a bias.
 """
 
 from collections import Counter
@@ -36,6 +37,7 @@ def _split_counts(head: LinearHead, shown: ShownText) -> NDArray[np.float64]:
     """Return what the counted n-grams contribute at each token, fp64 [tokens, outputs]."""
     ngrams, ids = head.ngrams, shown.ids.astype(np.int64).tolist()
     positions = [position for position, id_ in enumerate(ids) if id_ not in ngrams.special_ids]
+    # An n-gram is a token or a pair of neighbours.
     # Each n-gram of the text: its key in `TokenNgrams.keys`, and the positions of its tokens.
     occurrences: list[tuple[int, list[int]]] = [
         (ids[position], [position]) for position in positions

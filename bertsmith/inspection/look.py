@@ -1,4 +1,4 @@
-"""Look inside a model while it reads a text; a notebook shows the result, or a page."""
+"""The function `look`: the inside of a model while it reads a text, for a notebook or a page."""
 
 from collections.abc import Iterable, Mapping
 from numbers import Integral
@@ -29,7 +29,7 @@ class LookOptions(TypedDict, total=False):
     device: str
 
 
-@usual_modes()
+@usual_modes()  # on the CPU by default and with gradients, whatever modes of torch the caller has
 def look(
     model: FolderPath,
     text: str,

@@ -1,4 +1,4 @@
-"""A look at a model, which shows itself in a notebook and writes itself as a page."""
+"""The result of looking inside a model, which shows itself in a notebook or writes a page."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -19,6 +19,9 @@ NOTEBOOK_HEIGHT = 900
 
 class Look(ABC):
     """The inside of a model while it reads a text.
+
+    A *decision* is a part of the model's prediction, such as a label, an entity or a word for
+    [MASK]. Its *attribution* says how much each token adds to the logit of the decision.
 
     Args:
         data: the page's data, as plain JSON values, which page.js draws.

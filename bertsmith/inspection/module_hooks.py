@@ -16,7 +16,10 @@ attention of the encoder, and its layer, from 0."""
 
 
 class RecordingView:
-    """An `AttentionView` that passes the weights of another one through `record`."""
+    """An attention view that passes the weights of another view through `record`.
+
+    A view (`AttentionView`) knows which keys each query sees, and computes attention to them.
+    """
 
     def __init__(self, view: AttentionView, record: RecordWeights) -> None:
         self.view = view
@@ -60,7 +63,7 @@ def _recording_hook(
     """Return a hook that puts a `RecordingView` in place of the view that a module is given."""
 
     def record(blocks: Sequence[Tensor]) -> list[Tensor]:
-        (weights,) = blocks
+        (weights,) = blocks  # one sequence is computed as one block, [1, heads, queries, keys]
         receive(weights[0].detach().float().cpu())
         changed = weights.clone()
         changed[:, disabled] = 0

@@ -48,7 +48,7 @@ function showNeurons(box) {
   let shown = null;
   const pointed = { token: 0, dimension: -1 };
   const details = foldedTable(fillTable);
-  const redrawTable = redraws[redraws.length - 1];
+  const redrawTable = redraws[redraws.length - 1]; // `foldedTable` has just added it
   box.append(make(
     "div", { id: "neurons" },
     make("h4", {}, translate("Query and keys")),

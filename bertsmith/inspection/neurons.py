@@ -22,6 +22,7 @@ NUM_LEVELS = len(ALPHABET) ** 2
 def plain_neurons(parts: Sequence[Sequence[HeadVectors]]) -> list[dict[str, Any]] | None:
     """Return the queries and keys of each part's layers; None if they take too much room.
 
+    A part is attention of one kind, such as that of a target to its source; BERT has a single one.
     `queries` and `keys` are strings, in the order [layers, heads, tokens, head_size]. Two
     characters are the two digits of a level k, 0 to 8,280, in a number system with `ALPHABET` as
     digits. The level stands for k / 4,140 - 1 times the head's number in `queryScales` or

@@ -89,6 +89,7 @@ const CHINESE = {
   "text": "文本",
   "label": "标签",
 };
+// The data that `page_data` of page.py, or `look_at_system` of system_look.py, has written.
 const data = JSON.parse(document.getElementById("data").textContent);
 const isChinese = data.language === "zh";
 const SPACE = "\u00a0";
@@ -103,7 +104,6 @@ function translate(text, values = {}) {
 // A count with its noun, which Chinese sentences have already.
 const written = (count) => count.toLocaleString("en");
 const amount = (count, noun) => (isChinese ? written(count) : `${written(count)} ${noun}${count === 1 ? "" : "s"}`);
-
 
 function make(tag, properties = {}, ...children) {
   const element = document.createElement(tag);
@@ -122,6 +122,7 @@ function makeSvg(tag, properties = {}, ...children) {
   return element;
 }
 
+// Near 0 and near 100 %, a decimal is shown, and neither end is reached by rounding.
 function percent(share) {
   if (share > 0 && share < 0.0005) return `<${SPACE}0.1${SPACE}%`;
   if (share < 1 && share >= 0.9995) return `>${SPACE}99.9${SPACE}%`;
@@ -170,7 +171,7 @@ const isLast = () => state.frame === data.frames.length - 1;
 
 // ---- Attention weights --------------------------------------------------------------------------
 
-const LEVEL = new Float32Array(128);
+const LEVEL = new Float32Array(128); // the weight that each character stands for, by its code
 Array.from(data.alphabet).forEach((character, level) => {
   LEVEL[character.charCodeAt(0)] = (level / (data.alphabet.length - 1)) ** 2;
 });
@@ -194,6 +195,7 @@ function weightsOf(layer, head) {
   return weights;
 }
 
+// The red, green and blue of a color of the style sheet, each 0 to 255.
 function colorOf(name) {
   const probe = make("i", { style: `color: var(${name})` });
   document.body.append(probe);
@@ -202,6 +204,7 @@ function colorOf(name) {
   return rgb;
 }
 
+// Draws weights as pixels, one for each; the square root makes small weights visible.
 function paint(canvas, weights, width, height) {
   const [ground, ink] = palette;
   Object.assign(canvas, { width, height });
@@ -216,7 +219,7 @@ function paint(canvas, weights, width, height) {
   canvas.getContext("2d").putImageData(image, 0, 0);
 }
 
-let palette = [];
+let palette = []; // colors of the ground, of ink, of special tokens and of the chosen cell
 const readPalette = () => { palette = [colorOf("--card"), colorOf("--text"), colorOf("--soft"), colorOf("--c1")]; };
 
 // ---- Parts of the page --------------------------------------------------------------------------
@@ -303,7 +306,7 @@ function showHeader() {
 
 // ---- Prediction and saliency --------------------------------------------------------------------
 
-// The first characters of all masks, by which a decision says which mask it fills.
+// The index of the first character of each mask, by which a decision says which mask it fills.
 const masks = [...new Set(data.frames.flatMap((frame) => frame.decisions).filter((each) => each.span).map((each) => each.span[1]))];
 
 const nameOf = (decision) => {
@@ -583,6 +586,7 @@ function showAttention() {
     const right = to.map((unit) => make("button", { type: "button", className: "to", dir: "auto" }, unit.label));
     const total = height * Math.max(from.length, to.length);
     const picture = makeSvg("svg", { viewBox: `0 0 100 ${total}`, preserveAspectRatio: "none", "aria-hidden": "true", style: `height: ${total}px` });
+    // Shows the lines of one unit, on the side "from" or "to", or of all units if `side` is null.
     function show(side, index) {
       const paths = [];
       for (let row = 0; row < from.length; row += 1) {
@@ -610,7 +614,7 @@ function showAttention() {
         if (weight >= MIN_LINE_WEIGHT) each.textContent = `${names[other].label} ${percent(weight)}`;
       });
     }
-    let held = null;
+    let held = null; // the unit that was clicked, as [side, index]: its lines stay until the next click
     [["from", left, from], ["to", right, to]].forEach(([side, buttonsOfSide, units]) => buttonsOfSide.forEach((button, index) => {
       button.setAttribute("aria-label", `${translate(side)} ${units[index].label}`);
       button.addEventListener("pointerenter", () => { if (!held) show(side, index); });
@@ -633,7 +637,7 @@ function showAttention() {
       return [unit.label, ranked.slice(0, 3).map(([weight, label]) => `${label} ${percent(weight)}`).join(", ")];
     }));
   }));
-  onChoice.push(redraws[redraws.length - 1]);
+  onChoice.push(redraws[redraws.length - 1]); // that of the folded table
   const neuronsBox = make("div");
   box.append(neuronsBox);
   const showNeuronsOf = showNeurons(neuronsBox);

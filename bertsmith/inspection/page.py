@@ -42,7 +42,11 @@ OTHERS = "…"
 
 @dataclass(frozen=True, eq=False)
 class LookPage:
-    """The content of a page about an encoder."""
+    """The content of a page about an encoder.
+
+    A decision is a part of the prediction, such as a label. Its attribution says how much each
+    token adds to the logit from which the decision comes.
+    """
 
     folder: str
     """The model's folder, as the page names it."""

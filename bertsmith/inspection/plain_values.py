@@ -1,4 +1,4 @@
-"""The parts of a page's data as plain JSON values."""
+"""The parts of a page's data as plain JSON values: tokens, weights, decisions, statistics."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -61,7 +61,7 @@ def clipped(text: str) -> str:
 
 
 def plain_attribution(result: Attribution | None) -> dict[str, Any] | None:
-    """Return an attribution, or None where none was computed."""
+    """Return an attribution (what each token adds to a logit), or None where none was computed."""
     if result is None:
         return None
     return {

@@ -19,7 +19,10 @@ CHECKPOINTS_DIR = "checkpoints"
 
 @dataclass(frozen=True, eq=False)
 class RunStep:
-    """The model of a run after `step` steps, while it reads the text."""
+    """The model of a run after `step` steps, while it reads the text.
+
+    `decided` has what it decides, such as labels, with its attention and vectors in each layer.
+    """
 
     step: int
     decided: TextDecisions
@@ -31,6 +34,10 @@ def look_at_steps(
     """Compute the decisions of the checkpoints of a model's run.
 
     If there are many checkpoints, evenly spread ones are taken, with the first and the last.
+
+    Args:
+        rows: the text as a row of tokens; of a multiple choice, one row for each choice.
+        decided: the decisions of the model itself, whose order those of the checkpoints have.
 
     Returns:
         The steps that were taken, and the number of all checkpoints.

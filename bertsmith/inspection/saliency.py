@@ -118,6 +118,7 @@ class HeadReader:
         # A head that reads one vector of the text, such as that of [CLS], needs the last layer only
         # for the tokens `queries`; then `positions` is [0].
         queries = queries_of(self.model, self.head)
+        # `words` takes the place of the word vectors of the ids.
         if queries != "all":
             token_vectors = self.model.encode(batch, words=words, queries=queries)
             logits = apply_text_head(self.model, self.head, token_vectors)

@@ -15,11 +15,14 @@ from bertsmith.tasks.predictor import Predictor
 
 
 def show_lens(predictor: Predictor[Any], decided: TextDecisions) -> dict[str, Any] | None:
-    """Return what each layer would predict, embeddings first, as plain JSON values.
+    """Return what each layer would predict for a text, embeddings first, as plain JSON values.
 
     With the key `tokens`, each layer has for each token a list of the likeliest words or labels
     with their probabilities, or None; with `decisions`, it has such a list for the text. The result
     is None for a model without a head.
+
+    Args:
+        decided: the text, with its vectors in each layer.
     """
     head, shown, model = head_name(predictor), decided.shown, predictor.model
     if head is None:
@@ -33,7 +36,7 @@ def show_lens(predictor: Predictor[Any], decided: TextDecisions) -> dict[str, An
         tokenizer = predictor.tokenizer  # the embedding may have further rows, without a token
         in_vocabulary = (logits[:, : tokenizer.vocab_size] for logits in layers)
         return {"tokens": [likely_words(tokenizer, logits) for logits in in_vocabulary]}
-    if head == "replaced_token":
+    if head == "replaced_token":  # that of an ELECTRA
         return {"tokens": [_replaced_probabilities(logits) for logits in layers]}
     if head == "tag":
         word_starts = set(shown.encoded.alignment[0].tokens.tolist() if shown.example.words else [])

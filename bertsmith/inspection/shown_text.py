@@ -1,4 +1,8 @@
-"""The row of tokens that a page shows: a text, read as for the model's task and cut to a length."""
+"""The row of tokens that a page shows: a text, read as for the model's task and cut to a length.
+
+A definition is the task of a loaded model, such as `Tag`, which labels words: it knows how texts
+become examples and rows of tokens.
+"""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -53,9 +57,9 @@ class ShownPiece:
 class ShownText:
     """A text, a pair of texts, or a prompt with one of its choices, as a row of tokens.
 
-    `encoded` has all rows of the example; a prompt has one for each choice. The page shows the row
-    with the index `row`: `ids` and `type_ids`, int32 [tokens], and `pieces` are of this row, and
-    `num_all` is its number of tokens before it was cut.
+    `example` is what the task makes of the texts, and `encoded` has all its rows; a prompt has one
+    for each choice. The page shows the row with the index `row`: `ids` and `type_ids`, int32
+    [tokens], and `pieces` are of this row, and `num_all` is its number of tokens before it was cut.
     """
 
     texts: tuple[str, ...]
@@ -153,7 +157,7 @@ def _read_example(
     if isinstance(definition, FillMask):
         text = normalize_masks(text, tokenizer.mask_token)
     texts = (text, *pair)
-    if isinstance(definition, TextTask):
+    if isinstance(definition, TextTask):  # only for its check that the task reads so many texts
         definition.example(dict(zip(("text", "pair"), texts, strict=False)))
     return _read_row(tokenizer, texts, max_length, Example(text, pair[0] if pair else None))
 
@@ -170,6 +174,7 @@ def _read_choices(
     rows = [_read_row(tokenizer, (text, choice), max_length, example) for choice in pair]
     joined = EncodedTexts.concat([row.encoded.rows for row in rows])
     count = len(pair)
+    # One example, whose rows are those from 0 to `count`.
     encoded = EncodedExamples(joined, np.array([0, count]), num_parts=np.array([count]))
     return [replace(row, encoded=encoded, row=number) for number, row in enumerate(rows)]
 
@@ -247,11 +252,11 @@ def _read_words(definition: Tag, tokenizer: Tokenizer, text: str, max_length: in
     ]
     borders: list[int] = []  # the first token of each word in the row, and the end of the last word
     if num_words:
-        borders = encoded.alignment[0].tokens.tolist()
+        borders = encoded.alignment[0].tokens.tolist()  # the first token of each word
         borders.append(borders[0] + int(word_ends[num_words - 1]))
     for number, (first, end) in enumerate(pairwise(borders)):
         word = shown.words[number]
-        spans = tokenizer.encode(word).offsets[1:-1]
+        spans = tokenizer.encode(word).offsets[1:-1]  # without the special tokens at both ends
         if len(spans) != end - first:  # such as a word that becomes [UNK]
             spans = [(0, len(word))] * (end - first)
         word_start = offsets[number][0]

@@ -1,4 +1,9 @@
-"""Looks inside GPT, Transformer and T5: what their heads attend to, and which words decide."""
+"""Looks inside GPT, Transformer and T5: what their heads attend to, and which words decide.
+
+Such a model is called a system here. A *part* is attention of one kind: an encoder–decoder has
+three, such as that of the target to the source. A *decision* is a token that the system writes, or
+would write next, with its probability.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -160,6 +165,7 @@ def look_at_system(
     """
     reader = inputs.reader
     first = reader.parts[0]
+    # The token that takes the place of each word in the baseline of attributions, if there is one.
     mask = None
     if reader.baseline_id is not None:
         mask = inputs.tokenizer.id_to_token(reader.baseline_id)
@@ -177,7 +183,7 @@ def look_at_system(
         names = [f"{layer + 1}.{head + 1}" for layer, head in heads]
         changed = _decide(inputs, reader.compute(heads))
         without_heads = {"heads": names, "decisions": list(map(plain_decision, changed))}
-    last = reader.parts[-1]
+    last = reader.parts[-1]  # the part that the page shows first
     steps, num_steps = _look_at_steps(inputs, path, outputs) if checkpoints else ([], 0)
     folder = Path(path)
     data = {
@@ -268,6 +274,7 @@ def _read_gpt(
     limit = _limit_length(max_length, config.n_positions, config.n_layer * config.n_head)
     start = start_token_id(model, tokenizer)
     ids, pieces = _encode_user_text(tokenizer, text, 0)
+    # One of the shown tokens is the start token.
     shown = (_special_piece(tokenizer, start), *pieces[: limit - 1])
     reader = ShownGpt(model, [start, *ids[: limit - 1]], (start,))
     return SystemInput(reader, (text,), (number_words(shown),), 1 + len(ids), tokenizer)
@@ -298,6 +305,7 @@ def _read_encoder_decoder(
     model = model.to(select_device(device)).requires_grad_(False)
     tokenizer = load_tokenizer(path)
     encoder, decoder = count_heads(model)
+    # A decoder layer has heads for the target and heads for the source.
     num_heads = len(model.encoder) * encoder + 2 * len(model.decoder) * decoder
     limit = _limit_length(max_length, model.longest or DEFAULT_MAX_TOKENS, num_heads)
     ids, pieces = _encode_user_text(tokenizer, text, 0)
@@ -312,6 +320,7 @@ def _read_encoder_decoder(
         target_text, target_pieces = _decode(tokenizer, target_ids, 1)
     num_all = 2 + len(ids) + len(target_ids)
     target_ids, target_pieces = target_ids[: limit - 1], target_pieces[: limit - 1]
+    # The token after the shown ones; None if the generation ended without the end token.
     next_id = answer[len(target_ids)] if len(target_ids) < len(answer) else None
     # A T5 normalizes the vectors that it reads, so all points of a path from zero look alike to it.
     baseline_id = tokenizer.unk_id if isinstance(model, T5) else None

@@ -1,4 +1,8 @@
-"""The systems other than BERT that `look` shows: a GPT, the Transformer of 2017, and T5."""
+"""The systems other than BERT that `look` shows: a GPT, the Transformer of 2017, and T5.
+
+Here a system and the texts that it reads are one object, which computes its attention, vectors and
+logits.
+"""
 
 import copy
 from abc import ABC, abstractmethod
@@ -32,7 +36,7 @@ class AttentionPart:
     """The attention of a stack of layers, from one sequence to another or to itself.
 
     `rows` is the index of the sequence whose tokens attend, `columns` that of the sequence that
-    they attend to.
+    they attend to. `layers` is the number of layers, and `heads` that of the heads in each.
     """
 
     name: str
@@ -199,7 +203,7 @@ class ShownGpt(ShownSystem):
 
     def encode(self, copies: int = 1) -> Tensor:
         ids = np.array(self.sequences[0], np.int32)
-        batch = pack([ids] * copies).to(self.model.device)
+        batch = pack([ids] * copies).to(self.model.device)  # one after another, without padding
         return self.model.encode(batch)
 
     def compute_logits(self, hidden: Tensor) -> Tensor:
@@ -244,6 +248,7 @@ class ShownEncoderDecoder(ShownSystem):
 
     def encode(self, copies: int = 1) -> Tensor:
         source, target = self.sequences
+        # `of` puts the start token before a target and drops its last token, here the end token.
         target_ids = [*target[1:], self.model.end_id]
         batch = SourceTarget.of([source] * copies, [target_ids] * copies, target[0])
         return self.model.decode(batch.to(self.model.device))

@@ -51,6 +51,7 @@ class CorpusRequest:
 class TextLook(Look):
     """The inside of a BERT, or of another encoder, while it reads a text.
 
+    A decision is a part of the prediction, such as a label, an entity or a word for [MASK].
     `attentions` has an array for each layer, fp32 [heads, tokens, tokens]: the weight that each
     token (row) gives to each token (column). `attributions` has one entry for each decision, None
     where none was computed. `lens` is the prediction of each layer, as `show_lens` returns it.
@@ -135,7 +136,7 @@ def look_at_text(
     # As many tokens as the user asked for, else as many as fit on a page, but never more than the
     # model reads.
     limit = min(loaded_length, predictor.loaded.requested_length or count_page_tokens(total_heads))
-    rows = read_text(predictor, text, pair, limit)
+    rows = read_text(predictor, text, pair, limit)  # one; of a multiple choice, one per choice
     decided = decide(predictor, rows)
     if heads:
         _check_can_change(predictor, decided)
@@ -151,6 +152,7 @@ def look_at_text(
         folder=_shown_path(predictor.loaded.folder.path),
         config=config,
         decided=decided,
+        # Labels are in the order of `decided`, so that the page can compare both.
         without=decide(predictor, rows, heads, decided) if heads else None,
         without_heads=tuple(sorted(heads)),
         attributions=explain(predictor, decided),
@@ -192,7 +194,7 @@ def _check_can_change(predictor: Predictor[Any], decided: TextDecisions) -> None
             f"{option('without')}: the prediction of a linear head is not computed without a head "
             "of its encoder. Leave it out, or look at a model fine-tuned as a whole."
         )
-    if head_name(predictor) is None:  # it has no output head
+    if head_name(predictor) is None:  # the model is an encoder without a head for a task
         raise ConfigError(
             f"{option('without')}: this model has no prediction that could change without a head. "
             "Leave it out."

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
+# A context variable, so that commands that run in several threads do not see each other's.
 _command = ContextVar("_command", default="")
 
 

@@ -36,7 +36,7 @@ def _environment(folder: Path) -> "jinja2.Environment":
 
     The environment is kept, so that a template is compiled once: a run writes its page many times.
     """
-    import jinja2
+    import jinja2  # only here, as few commands write a page
 
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(folder),
