@@ -21,7 +21,7 @@ SURROGATES = range(0xD800, 0xE000)
 CHARACTERS = [chr(code) for code in range(0x110000) if code not in SURROGATES]
 HIGHEST_CLASS = "\u0345"  # the only mark of combining class 240: every other mark moves before it
 
-HEADER = '''"""Classes and images of characters under the text rules, as ranges of code points.
+HEADER = '''"""Tables of characters as ranges of code points, such as white space and punctuation.
 
 Written by tools/generate_unicode_tables.py from tokenizers {version}; do not edit. The tables do
 not come from `unicodedata`, for two reasons: the tokenizers library mixes several Unicode versions;
@@ -108,7 +108,7 @@ def write_table(name: str, comment: str, table: str) -> str:
 
 
 def continues(start: str, pre_tokenizer: ByteLevel) -> Iterator[str]:
-    """List the characters that GPT-2's pattern leaves in one piece with `start`."""
+    """Yield the characters that GPT-2's pattern leaves in one piece with `start`."""
     return (c for c in CHARACTERS if len(pre_tokenizer.pre_tokenize_str(start + c)) == 1)
 
 

@@ -30,9 +30,9 @@ from bertsmith.tokenization.tokenizer_files import (
     TOKENIZER_CONFIG_FILE,
     TOKENIZER_FILE,
     listed_tokens,
-    member,
     read_added_tokens,
     read_special_token,
+    read_value,
 )
 
 GPT2_CLASS = "GPT2Tokenizer"
@@ -126,11 +126,11 @@ def _read_added_tokens(
     special: dict[str, AddedToken] = {}
     for token in (*role_tokens.values(), *extra_special_tokens(config, config_path)):
         special.setdefault(token.content, token)
-    entries_by_id = member(config, "added_tokens_decoder", dict, config_path, {})
+    entries_by_id = read_value(config, "added_tokens_decoder", dict, config_path, {})
     stored: Sequence[AddedToken]
     if files.has(TOKENIZER_FILE):
         path = files.path(TOKENIZER_FILE)
-        entries = member(files.read_json(TOKENIZER_FILE), "added_tokens", list, path, [])
+        entries = read_value(files.read_json(TOKENIZER_FILE), "added_tokens", list, path, [])
         stored = read_added_tokens(entries, pieces, path)
     elif entries_by_id or not files.has(ADDED_TOKENS_FILE):
         stored = listed_tokens(entries_by_id, pieces, config_path)

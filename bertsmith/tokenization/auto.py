@@ -32,9 +32,9 @@ from bertsmith.tokenization.tokenizer_files import (
     Json,
     TokenizerSource,
     listed_tokens,
-    member,
     read_added_tokens,
     read_special_token,
+    read_value,
 )
 from bertsmith.tokenization.unigram import UnigramTokenizer
 from bertsmith.tokenization.wordpiece import WordPieceTokenizer
@@ -46,7 +46,7 @@ KIND_FILES: Mapping[str, Kind] = {
     MERGES_FILE: "byte-bpe",
     SENTENCEPIECE_FILE: "unigram",
 }
-"""A file of each kind, beside tokenizer.json or without one, by which the kind is recognized."""
+"""The kind of tokenizer by the name of a file, which may stand beside a tokenizer.json or alone."""
 MODEL_KINDS: Mapping[str, Kind] = {
     "WordPiece": "wordpiece",
     "BPE": "byte-bpe",
@@ -112,10 +112,14 @@ def _choose_kind(
 def _read(kind: Kind, source: TokenizerSource) -> Tokenizer:
     """Read the vocabulary and the settings, complete the added tokens, and build the tokenizer.
 
-    Added tokens may be listed in several files, by different versions of transformers.
+    Versions of transformers list added tokens in different files. A list that was read from
+    tokenizer.json or tokenizer_config.json is completed by tokens that other files name. Where
+    neither has a list, an added_tokens.json is the list. Without any list the added tokens are the
+    special tokens of the kind.
     """
     tokenizer_class, read = TOKENIZER_KINDS[kind]
     try:
+        # Merges or scores may stand between pieces and settings.
         *vocabulary, settings = read(source)
         pieces = vocabulary[0]
         extra = extra_special_tokens(source.config or {}, source.files.path(TOKENIZER_CONFIG_FILE))
@@ -160,7 +164,7 @@ def _unlisted_tokens(
     pieces = set(vocab)
     configured = {
         id_: entry
-        for id_, entry in member(config, "added_tokens_decoder", dict, path, {}).items()
+        for id_, entry in read_value(config, "added_tokens_decoder", dict, path, {}).items()
         if not _is_listed(entry, tokens)
     }
     tokens_by_id = [*vocab, *(content for content in tokens if content not in pieces)]
@@ -190,7 +194,7 @@ def extra_special_tokens(config: Json, path: Path) -> list[AddedToken]:
     """Read the special tokens of tokenizer_config.json that have no role, as [MASK] has one."""
     tokens: dict[str, AddedToken] = {}
     for key in ("additional_special_tokens", "extra_special_tokens"):  # transformers 4 and 5
-        listed = [] if config.get(key) is None else member(config, key, (list, dict), path)
+        listed = [] if config.get(key) is None else read_value(config, key, (list, dict), path)
         for entry in listed.values() if isinstance(listed, dict) else listed:
             token = read_special_token(entry, key, path)
             tokens.setdefault(token.content, token)
@@ -236,6 +240,7 @@ def read_added_tokens_file(
     """Read added_tokens.json, and add the `special` tokens that it or the vocabulary has."""
     added = files.read_json(ADDED_TOKENS_FILE)  # ids by token
     ids = {**{token: id_ for id_, token in enumerate(vocab)}, **added}
+    # The file has no flags; these are the ones that transformers gives its tokens.
     tokens = {name: AddedToken(name, normalized=True, special=False) for name in added}
     tokens |= {token.content: token for token in special if token.content in ids}
     entries = [{**asdict(token), "id": ids[name]} for name, token in tokens.items()]
@@ -302,7 +307,7 @@ def _choose_kind_by_content(
 
 
 def _check_alone(files: SmallFiles, kind: Kind, name: str) -> None:
-    """Check that the folder has no file of another kind than that of the file `name`.
+    """Check that the folder has no file of another kind than `kind`, that of the file `name`.
 
     Raises:
         CheckpointError: the folder has a file of another kind.

@@ -1,8 +1,9 @@
-"""Bulk tokenization by numpy; the ids equal those of encoding text by text.
+"""WordPiece tokenization of many texts at once by numpy, with the ids of encoding text by text.
 
 Texts are cut as bytes: at white space, and on both sides of ASCII punctuation. No rule of BERT's
-reaches across such a cut, so the ids of each distinct chunk between two cuts are computed once, by
-the ordinary tokenizer, and cached. numpy cuts, looks up and gathers the chunks of a block together.
+reaches across such a cut. So the ids of each distinct chunk, the bytes between two cuts, are
+computed once, by the ordinary tokenizer, and cached. numpy cuts, looks up and gathers all chunks of
+a block of texts together. It looks a chunk up by its key, two integers with the bytes of the chunk.
 """
 
 from array import array

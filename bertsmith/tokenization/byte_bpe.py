@@ -213,7 +213,7 @@ class ByteBpeTokenizer(Tokenizer):
         return normalized, align_composed(text)
 
     def merge_characters(self, piece: str) -> list[int]:
-        """Merge a token's characters, which stand for bytes, even if these are not UTF-8."""
+        """Merge a token's characters, which stand for bytes, to ids, even if they are not UTF-8."""
         return self._merger.merge([self._ids[character] for character in piece])
 
     def _compute_ids(self, word: str) -> tuple[int, ...]:

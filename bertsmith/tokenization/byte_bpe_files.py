@@ -21,9 +21,9 @@ from bertsmith.tokenization.tokenizer_files import (
     TokenizerSource,
     check_parts,
     frame_object,
-    member,
     read_added_tokens,
     read_frame,
+    read_value,
     read_vocab_ids,
     shared_config,
     tokenizer_object,
@@ -55,6 +55,10 @@ Merges = list[tuple[str, str]]
 
 def read_byte_bpe(source: TokenizerSource) -> tuple[list[str], Merges, Json]:
     """Read the vocabulary, the merges and the `ByteBpeTokenizer` settings of a file.
+
+    Args:
+        source: the file, with the parsed content of a tokenizer.json (`root`, None for a
+            vocab.json) and of the tokenizer_config.json beside it (`config`).
 
     Raises:
         CheckpointError: the file is damaged, or holds a tokenizer of another kind.
@@ -125,19 +129,23 @@ def _read_merge(merge: Any, location: str) -> tuple[str, str]:
 
 
 def _read_tokenizer_json(path: Path, root: Json, config: Json) -> tuple[list[str], Merges, Json]:
+    """Read the vocabulary, the merges and the settings from `root`, the content of the file."""
     composes = root.get("normalizer") == NFC
+    # The check allows no normalizer; NFC is ModernBERT's and is taken out before.
     parts = check_parts(
         root | {"normalizer": None} if composes else root, BYTE_BPE_KINDS, BYTE_BPE_FIXED, path
     )
     model = parts["model"]
-    vocab = read_vocab_ids(member(model, "vocab", dict, path), path)
+    vocab = read_vocab_ids(read_value(model, "vocab", dict, path), path)
     merges = [
         _read_merge(merge, f"{path}: merge {number:,}")
-        for number, merge in enumerate(member(model, "merges", list, path), start=1)
+        for number, merge in enumerate(read_value(model, "merges", list, path), start=1)
     ]
-    added = member(root, "added_tokens", list, path, [])
+    added = read_value(root, "added_tokens", list, path, [])
     settings = config_settings(config, path.with_name(TOKENIZER_CONFIG_FILE)) | {
-        "add_prefix_space": member(parts["pre_tokenizer"], "add_prefix_space", bool, path, True),
+        "add_prefix_space": read_value(
+            parts["pre_tokenizer"], "add_prefix_space", bool, path, True
+        ),
         "added_tokens": read_added_tokens(added, vocab, path),
         "composes": composes,
     }
@@ -150,7 +158,7 @@ def _read_tokenizer_json(path: Path, root: Json, config: Json) -> tuple[list[str
 
 
 def _read_frame(processor: Any, path: Path) -> Json:
-    """Read how rows are put together, from RoBERTa's post-processor or ModernBERT's.
+    """Read how special tokens are put around texts, by RoBERTa's post-processor or ModernBERT's.
 
     Raises:
         CheckpointError: the file has another post-processor, or none.
@@ -203,8 +211,9 @@ def write_byte_bpe(
         with atomic_write(directory / MERGES_FILE, "w") as file:
             file.writelines(f"{line}\n" for line in (f"{VERSION_LINE}: 0.2", *lines))
         write_json(directory / TOKENIZER_FILE, _tokenizer_object(vocab, lines, ids, settings))
-        kind = "RobertaTokenizer" if settings["num_separators"] > 1 else PLAIN_CLASS
-        write_json(directory / TOKENIZER_CONFIG_FILE, shared_config(kind, own, ids, settings))
+        # RobertaTokenizer always puts two separators between texts.
+        name = "RobertaTokenizer" if settings["num_separators"] > 1 else PLAIN_CLASS
+        write_json(directory / TOKENIZER_CONFIG_FILE, shared_config(name, own, ids, settings))
 
 
 def _tokenizer_object(

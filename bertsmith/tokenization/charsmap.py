@@ -1,4 +1,7 @@
-"""SentencePiece's normalization table (charsmap), which replaces strings by others."""
+"""SentencePiece's normalization table (charsmap), which replaces strings by others.
+
+A unigram tokenizer, ALBERT's, normalizes text with the table of its model file.
+"""
 
 import re
 from functools import cache

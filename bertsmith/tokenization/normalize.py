@@ -118,7 +118,10 @@ def kept_marks() -> frozenset[str]:
 
 
 class _TranslationTable(dict[int, str]):
-    """Table for `str.translate` that is filled as characters are met."""
+    """Table for `str.translate` that is filled as characters are met.
+
+    `image` gives what a character becomes: none, one or several characters.
+    """
 
     def __init__(self, image: Callable[[str], str]) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Spelling of the pieces of a vocabulary as bytes, in UTF-8."""
+"""Spelling of the pieces (tokens) of a vocabulary as bytes, in UTF-8."""
 
 from collections.abc import Iterator
 
@@ -35,7 +35,7 @@ def bytes_of_pieces(tokenizer: Tokenizer) -> Iterator[bytes]:
 
 
 def continuation_bytes(tokenizer: Tokenizer) -> NDArray[np.int64]:
-    """Count in each piece the bytes that are not the first of a character, int64 [vocabulary].
+    """Count in each piece the bytes that are not the first of a character, int64 `[vocab_size]`.
 
     In UTF-8 these are the bytes whose two highest bits are 10.
     """

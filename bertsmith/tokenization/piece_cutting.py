@@ -1,8 +1,9 @@
 """WordPiece by numpy, for many words of ASCII letters and digits at once.
 
 Each round finds, for all words together, the longest token that begins the uncut rest of the word,
-by looking up all prefixes of the rest. Only tokens of ASCII letters and digits are known here, so a
-chunk with any other character is left to the ordinary tokenizer.
+by looking up all prefixes of the rest. Only tokens of ASCII letters and digits are known here.
+Words come as chunks, the bytes between two white spaces or punctuation marks of a text. A chunk
+with any other character is left to the ordinary tokenizer.
 """
 
 from collections.abc import Mapping
@@ -71,7 +72,8 @@ class PieceCutter:
 def _hold_zeros(data: bytes, starts: Ints, lengths: Ints) -> NDArray[np.bool_]:
     """Return whether each chunk has a zero byte.
 
-    Keys are filled up with zero bytes, so the key of such a chunk may be that of a shorter one.
+    The key by which a chunk is looked up is its bytes, filled up with zero bytes. So a chunk that
+    has zero bytes itself may have the key of a shorter one.
     """
     zeros = np.flatnonzero(np.frombuffer(data, np.uint8) == 0)
     return np.searchsorted(zeros, starts) < np.searchsorted(zeros, starts + lengths)

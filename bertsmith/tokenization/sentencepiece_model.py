@@ -65,6 +65,7 @@ def read_sentencepiece(content: bytes, path: Path) -> SentencePieceModel:
             )
             for spec in (TRAINER_SPEC, NORMALIZER_SPEC)
         }
+        # A field that is absent has its default: empty text, a score of 0, the type NORMAL.
         parsed = SentencePieceModel(
             pieces=[_bytes(piece.get(PIECE_TEXT, b"")).decode("utf-8") for piece in pieces],
             scores=[_float(piece.get(PIECE_SCORE, bytes(4))) for piece in pieces],
@@ -103,6 +104,7 @@ def _fields(data: bytes) -> Iterator[tuple[int, Any]]:
     offset = 0
     while offset < len(data):
         key, offset = _varint(data, offset)
+        # Wire types: 0 is a varint, 1 and 5 have 8 and 4 bytes, 2 has its size before its bytes.
         number, wire_type = key >> 3, key & 7
         if wire_type == 0:
             value, offset = _varint(data, offset)
@@ -126,7 +128,7 @@ def _varint(data: bytes, offset: int) -> tuple[int, int]:
     The result is the number and the offset after it.
     """
     number = 0
-    for shift in range(0, 70, 7):
+    for shift in range(0, 70, 7):  # 64 bits take at most ten bytes
         if offset >= len(data):
             raise _DamagedError(f"ends inside a number, at byte {offset:,}")
         number |= (data[offset] & 0x7F) << shift

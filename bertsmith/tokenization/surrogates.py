@@ -17,9 +17,9 @@ def restore_offsets(result: TextTokens, text: str, clean: str) -> TextTokens:
 
     The offsets of `result` are changed in place.
     """
-    if len(clean) < len(text):
+    if 0 < len(clean) < len(text):  # an empty text has no tokens
         origins = [index for index, char in enumerate(text) if not SURROGATES.match(char)]
-        origins.append(origins[-1] + 1 if origins else 1)  # for the end of `clean`
+        origins.append(origins[-1] + 1)  # for the end of `clean`
         result.offsets = [
             (origins[start], origins[start] if start == end else origins[end - 1] + 1)
             for start, end in result.offsets

@@ -2,7 +2,7 @@
 
 Each kind of tokenizer has a file of its own (`wordpiece`, `byte_bpe`, `unigram`), which cuts
 ordinary text into pieces. This file has the parts that all kinds share: ids and names, added
-tokens, and how a row is put together and cut to a length.
+tokens, and how a row such as [CLS] A [SEP] B [SEP] is put together and cut to a length.
 
 Added tokens, such as [MASK], are found in a text first. The text between them is divided into
 units, such as words, whose pieces depend on the unit alone. So the pieces of each distinct unit are
@@ -59,7 +59,7 @@ class TextTokens:
     offsets: list[tuple[int, int]]
 
     def extend(self, pieces: Iterable[PieceAt], position: int) -> None:
-        """Append the tokens of a part that stands at `position`."""
+        """Append the tokens of a part of the text, whose first character has index `position`."""
         for id_, token, start, end in pieces:
             self.ids.append(id_)
             self.tokens.append(token)
@@ -87,8 +87,8 @@ class Tokenizer(CallableTokenizer):
     default_tokens: ClassVar[Mapping[str, str]]
     """Special tokens by the names of their arguments."""
     adds_special_tokens: ClassVar[bool] = False
-    """Whether, if no added tokens are given, special tokens that `vocab` lacks get the next ids and
-    [MASK] includes the white space before it."""
+    """What happens if no added tokens are given. If True, special tokens that `vocab` lacks get the
+    next ids, and [MASK] includes the white space before it. If False, `vocab` must have them."""
     pair_type_id: int = 1
     """The type id of a pair's second text."""
     num_separators: int = 1
@@ -122,11 +122,11 @@ class Tokenizer(CallableTokenizer):
         named = {**self.default_tokens, **special_tokens}
         names = tuple(named.values())
         pieces = set(vocab)
-        may_add = added_tokens is not None or self.adds_special_tokens
+        may_extend_vocab = added_tokens is not None or self.adds_special_tokens
         if added_tokens is None:
             added_tokens = special_added_tokens(type(self), named)
         contents = [token.content for token in added_tokens]
-        extra = [content for content in contents if may_add and content not in pieces]
+        extra = [content for content in contents if may_extend_vocab and content not in pieces]
         check_vocabulary([*vocab, *extra], names)
 
         self.vocab: list[str] = [*vocab, *extra]
@@ -172,6 +172,7 @@ class Tokenizer(CallableTokenizer):
         return f"<{type(self).__name__}: {self.vocab_size:,} tokens, {case}>"
 
     def __reduce__(self) -> tuple[Any, ...]:
+        # A pickle has only the arguments, so the caches and tables are built again.
         return partial(type(self), *self._vocabulary(), **self.settings()), ()
 
     def _vocabulary(self) -> tuple[Any, ...]:
@@ -190,10 +191,10 @@ class Tokenizer(CallableTokenizer):
     def other_cuts(self, old: "Tokenizer") -> str | None:
         """Describe why this tokenizer may split words otherwise than `old`; None if it does not.
 
-        Both are of one kind, and this one has all tokens of `old`. Words that contain one of the
-        further tokens do not count.
+        Both are of one kind, and this one has all tokens of `old`. Words that contain a token which
+        `old` lacks do not count.
         """
-        return None
+        return None  # holds for WordPiece, which takes longest matches; other kinds override this
 
     @cached_property
     def fingerprint(self) -> str:
@@ -276,7 +277,9 @@ class Tokenizer(CallableTokenizer):
 
     def encode_ids(self, text: str) -> list[int]:
         """Encode a text to ids without special tokens, faster than `encode`, without offsets."""
-        if self._normalized_tokens:  # they are found in text normalized as a whole, not in units
+        # Some added tokens are searched for in normalized text. A text is then normalized as a
+        # whole, not unit by unit.
+        if self._normalized_tokens:
             return self._encode_text(text).ids
         ids_of = self._unit_ids.__getitem__
         return self._ids_of(text, lambda part: chain.from_iterable(map(ids_of, self._units(part))))
@@ -305,6 +308,7 @@ class Tokenizer(CallableTokenizer):
 
     def num_special_tokens(self, num_texts: int) -> int:
         """Count the special tokens around one text or two."""
+        # [CLS], a [SEP] after each text, and between two texts the further separators of RoBERTa
         return 1 + num_texts + (num_texts - 1) * (self.num_separators - 1)
 
     def build_row(self, parts: Sequence[Sequence[int] | NDArray[Any]]) -> Row:
@@ -315,7 +319,7 @@ class Tokenizer(CallableTokenizer):
         row = [self.cls_id]
         starts = []
         for number, part in enumerate(parts):
-            if number > 0:
+            if number > 0:  # the text before has one separator at its end already
                 row += [self.sep_id] * (self.num_separators - 1)
             starts.append(len(row))
             row += [*part, self.sep_id]
@@ -330,7 +334,7 @@ class Tokenizer(CallableTokenizer):
         result = TextTokens([], [], [])
         for piece in self._raw_tokens.pieces(text):
             part = text[piece.start : piece.stop]
-            if piece.id is not None:
+            if piece.id is not None:  # an added token
                 result.extend([PieceAt(piece.id, part, 0, len(part))], piece.start)
             elif self._normalized_tokens:
                 self._encode_normalized(part, piece.start, result)
@@ -339,7 +343,7 @@ class Tokenizer(CallableTokenizer):
         return result
 
     def _encode_ordinary(self, text: str, position: int, result: TextTokens) -> None:
-        """Append the tokens of ordinary text that stands at `position`."""
+        """Append the tokens of ordinary text, whose first character has index `position`."""
         for unit in self._units(text):
             result.extend(self._unit_pieces[unit], position)
             position += len(unit) + self.unit_gap

@@ -1,8 +1,8 @@
-"""Checks of the tokenizer class that a folder names: whether it cuts text as a tokenizer here does.
+"""Checks that bertsmith can cut text as the tokenizer class of transformers that a folder names.
 
 The files of a tokenizer, such as vocab.txt, do not say how text is cut: BertJapaneseTokenizer and
 BertTokenizer both have a vocab.txt. So a class is refused if it is not in `CLASSES` for the kind of
-the file.
+the file (WordPiece, byte-level BPE or unigram). `load_tokenizer` calls these checks.
 """
 
 import json

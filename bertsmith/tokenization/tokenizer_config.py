@@ -1,4 +1,7 @@
-"""Reading of tokenizer_config.json: special tokens, length and flags of any kind of tokenizer."""
+"""Reading of tokenizer_config.json: special tokens, length and true-or-false settings.
+
+The readers of all kinds of tokenizers (WordPiece, byte-level BPE, unigram) call these functions.
+"""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -14,7 +17,7 @@ from bertsmith.tokenization.tokenizer_files import (
     Json,
     check_range,
     listed_tokens,
-    member,
+    read_value,
 )
 
 
@@ -31,7 +34,7 @@ def config_settings(config: Json, path: Path) -> Json:
         )
     settings: Json = {**_named_tokens(config)}
     if config.get("model_max_length") is not None:
-        length = member(config, "model_max_length", (int, float), path)
+        length = read_value(config, "model_max_length", (int, float), path)
         # "No limit" is 1e30 to transformers, which is finite.
         check_range(length, MIN_MAX_LENGTH, "model_max_length", path)
         settings["model_max_length"] = int(length)
@@ -61,7 +64,7 @@ def read_flags(config: Json, names: Mapping[str, str], path: Path) -> Json:
         path: the tokenizer_config.json, for messages.
     """
     return {
-        name: member(config, key, bool, path)
+        name: read_value(config, key, bool, path)
         for key, name in names.items()
         if config.get(key) is not None
     }
@@ -70,9 +73,16 @@ def read_flags(config: Json, names: Mapping[str, str], path: Path) -> Json:
 def folder_settings(
     config: Json, names: Mapping[str, str], vocab: Sequence[str], path: Path
 ) -> Json:
-    """Return the settings of a folder without tokenizer.json; `names` as in `read_flags`."""
+    """Return the settings of a folder without tokenizer.json.
+
+    Args:
+        config: the content of tokenizer_config.json.
+        names: for each key that is true or false the name of the setting in bertsmith.
+        vocab: the tokens by id, against which added tokens are checked.
+        path: the tokenizer_config.json, for messages.
+    """
     settings = config_settings(config, path) | read_flags(config, names, path)
-    if listed := member(config, "added_tokens_decoder", dict, path, {}):
+    if listed := read_value(config, "added_tokens_decoder", dict, path, {}):
         settings["added_tokens"] = listed_tokens(listed, vocab, path)
     return settings
 
@@ -93,7 +103,9 @@ def follow_config(
 
     Args:
         settings: as read from tokenizer.json; changed in place.
-        names: as in `read_flags`.
+        config: the content of tokenizer_config.json.
+        kind: the kind of tokenizer that the tokenizer.json holds.
+        names: for each key of `config` the name of its setting in `settings`.
         defaults: the class's default of each key.
         path: the tokenizer.json.
     """

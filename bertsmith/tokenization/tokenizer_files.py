@@ -1,5 +1,7 @@
-"""Reading and writing of the parts that the files of all kinds of tokenizers share.
+"""Reading and writing of the parts of tokenizer files that all kinds of tokenizers have.
 
+The kinds are WordPiece, byte-level BPE and unigram, whose readers (`wordpiece_files` and so on)
+call these functions. Each takes the path of its file, for messages.
 A setting that would change token ids and is not supported is refused by name. Truncation and
 padding stored in a tokenizer.json are ignored: here they are arguments of a call.
 """
@@ -31,7 +33,7 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True)
 class TokenizerSource:
-    """File and parsed settings of a tokenizer to be read.
+    """The file `name` of the folder `files`, from which a tokenizer is read, and parsed settings.
 
     `root` is the content of a tokenizer.json, None for other files. `config` is the content of the
     tokenizer_config.json beside it, None if the user named a single file instead of a folder.
@@ -54,7 +56,7 @@ def listed_tokens(listed: Json, vocab: Sequence[str], path: Path) -> tuple[Added
         CheckpointError: an entry is damaged, or its token has another id in the vocabulary.
     """
     entries = [
-        {**member(listed, id_, dict, path), "id": int(id_) if id_.isdecimal() else id_}
+        {**read_value(listed, id_, dict, path), "id": int(id_) if id_.isdecimal() else id_}
         for id_ in listed
     ]
     return read_added_tokens(entries, vocab, path)
@@ -75,7 +77,7 @@ def check_parts(
         CheckpointError: a part is of another type, or a setting has another value.
     """
     parts = {
-        name: {} if root.get(name) is None else member(root, name, dict, path) for name in kinds
+        name: {} if root.get(name) is None else read_value(root, name, dict, path) for name in kinds
     }
     types = {name: part.get("type") for name, part in parts.items()}
     if not parts["decoder"]:
@@ -112,7 +114,7 @@ def read_vocab_ids(ids: Mapping[str, Any], path: Path) -> list[str]:
     Raises:
         CheckpointError: an id is missing, occurs twice, or is not a whole number.
     """
-    numbers = {token: member(ids, token, int, path) for token in ids}
+    numbers = {token: read_value(ids, token, int, path) for token in ids}
     vocab = sorted(numbers, key=numbers.__getitem__)
     for expected_id, token in enumerate(vocab):
         if ids[token] != expected_id:
@@ -133,10 +135,10 @@ def read_added_tokens(
     Raises:
         CheckpointError: an entry is damaged, or has another id.
     """
-    checked = [member({"added token": entry}, "added token", dict, path) for entry in entries]
+    checked = [read_value({"added token": entry}, "added token", dict, path) for entry in entries]
     expected_ids = {token: id_ for id_, token in enumerate(vocab)}
     tokens = []
-    for entry in sorted(checked, key=lambda entry: int(member(entry, "id", int, path))):
+    for entry in sorted(checked, key=lambda entry: int(read_value(entry, "id", int, path))):
         token = _read_token(entry, path)
         id_ = expected_ids.setdefault(token.content, len(expected_ids))
         if entry["id"] != id_:
@@ -154,8 +156,8 @@ def _read_token(entry: Json, path: Path) -> AddedToken:
     Raises:
         CheckpointError: its content is not text, or a flag neither true nor false.
     """
-    flags = {flag: member(entry, flag, bool, path, False) for flag in TOKEN_FLAGS}
-    return AddedToken(member(entry, "content", str, path), **flags)
+    flags = {flag: read_value(entry, flag, bool, path, False) for flag in TOKEN_FLAGS}
+    return AddedToken(read_value(entry, "content", str, path), **flags)
 
 
 def read_special_token(value: Any, name: str, path: Path) -> AddedToken:
@@ -167,7 +169,7 @@ def read_special_token(value: Any, name: str, path: Path) -> AddedToken:
     Raises:
         CheckpointError: the value is neither text nor an object, or the object is damaged.
     """
-    value = member({name: value}, name, (str, dict), path)
+    value = read_value({name: value}, name, (str, dict), path)
     fields = value if isinstance(value, dict) else {"content": value}
     return replace(_read_token(fields, path), special=True)
 
@@ -183,7 +185,7 @@ JSON_TYPE_NAMES = {
 """Names of JSON's types in messages."""
 
 
-def member(
+def read_value(
     owner: Mapping[str, Any],
     key: str,
     type_: type | tuple[type, ...],

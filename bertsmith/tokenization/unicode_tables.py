@@ -1,4 +1,4 @@
-"""Classes and images of characters under the text rules, as ranges of code points.
+"""Tables of characters as ranges of code points, such as white space and punctuation.
 
 Written by tools/generate_unicode_tables.py from tokenizers 0.23.3; do not edit. The tables do
 not come from `unicodedata`, for two reasons: the tokenizers library mixes several Unicode versions;

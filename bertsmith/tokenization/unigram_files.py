@@ -32,9 +32,9 @@ from bertsmith.tokenization.tokenizer_files import (
     TokenizerSource,
     check_parts,
     frame_object,
-    member,
     read_added_tokens,
     read_frame,
+    read_value,
     shared_config,
     tokenizer_object,
 )
@@ -75,6 +75,10 @@ DEFAULT_NAMES = {
 def read_unigram(source: TokenizerSource) -> tuple[list[str], list[float], Json]:
     """Read the vocabulary, its scores and the `UnigramTokenizer` settings of a file.
 
+    Args:
+        source: the file, with the parsed content of a tokenizer.json (`root`, None for a
+            spiece.model) and of the tokenizer_config.json beside it (`config`).
+
     Raises:
         CheckpointError: the file is damaged, or holds a tokenizer of another kind.
     """
@@ -105,8 +109,8 @@ def _model_settings(model: SentencePieceModel, config: Json, model_path: Path) -
     settings["unk_token"] = model.of_type(UNKNOWN)[0]
     settings["charsmap"] = model.charsmap
     settings["steps"] = _albert_steps(
-        lowercase=member(config, "do_lower_case", bool, path, True),
-        keep_accents=member(config, "keep_accents", bool, path, False),
+        lowercase=read_value(config, "do_lower_case", bool, path, True),
+        keep_accents=read_value(config, "keep_accents", bool, path, False),
     )
     settings.setdefault("added_tokens", _added_tokens(model, settings))
     return settings
@@ -129,23 +133,24 @@ def _read_tokenizer_json(
 ) -> tuple[list[str], list[float], Json]:
     """Read the vocabulary, its scores and the settings from `root`, the content of the file."""
     parts = check_parts(root, UNIGRAM_KINDS, UNIGRAM_FIXED, path)
-    vocab, scores = _read_pieces(member(parts["model"], "vocab", list, path), path)
-    unk_id = member(parts["model"], "unk_id", int, path)
+    vocab, scores = _read_pieces(read_value(parts["model"], "vocab", list, path), path)
+    unk_id = read_value(parts["model"], "unk_id", int, path)
     if not 0 <= unk_id < len(vocab):
         raise CheckpointError(
             f"{path}: unk_id is {unk_id}, and the vocabulary has {len(vocab):,} pieces. Get the "
             "file again."
         )
     _check_spaces(parts["pre_tokenizer"], path)
-    steps, charsmap = _read_steps(member(parts["normalizer"], "normalizers", list, path), path)
-    added = member(root, "added_tokens", list, path, [])
+    steps, charsmap = _read_steps(read_value(parts["normalizer"], "normalizers", list, path), path)
+    added = read_value(root, "added_tokens", list, path, [])
     settings = config_settings(config, path.with_name(TOKENIZER_CONFIG_FILE)) | {
         "steps": _follow_config(steps, config, path),
         "charsmap": charsmap,
         "unk_token": vocab[unk_id],
         "added_tokens": read_added_tokens(added, vocab, path),
     }
-    frame = read_frame(member(root, "post_processor", dict, path), path)
+    # The post-processor names the special tokens around a text.
+    frame = read_frame(read_value(root, "post_processor", dict, path), path)
     return vocab, scores, settings | frame
 
 
@@ -192,13 +197,14 @@ def _read_steps(entries: Sequence[Any], path: Path) -> tuple[tuple[str, ...], by
     while rest:
         entry = rest.pop(0)
         kind = entry.get("type") if isinstance(entry, dict) else None
+        # Two entries, one for each kind of quotes, are together one step.
         if entry == QUOTE_STEPS[0] and rest[:1] == QUOTE_STEPS[1:]:
             rest.pop(0)
             steps.append("quotes")
         elif isinstance(kind, str) and kind in STEP_OF_TYPE and set(entry) == {"type"}:
             steps.append(STEP_OF_TYPE[kind])
         elif kind == "Precompiled" and "charsmap" not in steps:
-            charsmap = _read_table(member(entry, "precompiled_charsmap", str, path), path)
+            charsmap = _read_table(read_value(entry, "precompiled_charsmap", str, path), path)
             steps.append("charsmap")
         elif entry != MANY_SPACES:  # collapsing spaces changes no word
             raise CheckpointError(

@@ -32,7 +32,7 @@ class Unigram:
         best = self._best_ends(word)
         pieces: list[PieceAt] = []
         end = len(word)
-        while end:
+        while end:  # from the end of the word to its start
             _, start, id_ = best[end]
             if id_ == self._unk_id and pieces and pieces[-1].id == id_:
                 pieces[-1] = PieceAt(id_, word[start : pieces[-1].end], start, pieces[-1].end)
@@ -61,7 +61,7 @@ class Unigram:
                     id_, score = id_and_score
                     if score + sum_before > best[end][0]:
                         best[end] = (score + sum_before, start, id_)
-            if word[start] not in ids_and_scores:
+            if word[start] not in ids_and_scores:  # no token: the character may be unknown
                 score = self._unknown_score + sum_before
                 if score > best[start + 1][0]:
                     best[start + 1] = (score, start, self._unk_id)

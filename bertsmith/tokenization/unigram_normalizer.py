@@ -1,4 +1,8 @@
-"""Normalization of text for unigram models, and its division into words that begin with `▁`."""
+"""Normalization of text for unigram tokenizers (ALBERT), and division into words that begin with ▁.
+
+The steps are those that ALBERT's tokenizer.json lists. Each is a function that also tells from
+which character of its input each character of its result comes, since `encode` returns offsets.
+"""
 
 import re
 from collections.abc import Callable, Sequence

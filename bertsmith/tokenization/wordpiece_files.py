@@ -25,9 +25,9 @@ from bertsmith.tokenization.tokenizer_files import (
     check_parts,
     check_range,
     frame_object,
-    member,
     read_added_tokens,
     read_frame,
+    read_value,
     read_vocab_ids,
     shared_config,
     tokenizer_object,
@@ -63,6 +63,10 @@ WORDPIECE_FIXED = (
 
 def read_wordpiece(source: TokenizerSource) -> tuple[list[str], Json]:
     """Read the vocabulary and the `WordPieceTokenizer` settings of a file.
+
+    Args:
+        source: the file, with the parsed content of a tokenizer.json (`root`, None for a vocab.txt)
+            and of the tokenizer_config.json beside it (`config`, None for a file by itself).
 
     Raises:
         CheckpointError: the file is damaged, or holds a tokenizer of another kind.
@@ -109,12 +113,13 @@ def _compare_vocab(files: SmallFiles, vocab: Sequence[str], added: Sequence[Adde
     try:
         lines = _read_vocab(files, VOCAB_FILE)
     except CheckpointError as error:
-        problem = str(error).partition(". ")[0]
+        problem = str(error).partition(". ")[0]  # without its advice
     else:
         if lines == vocab:
             return
         pieces = set(vocab)
         expected = [*vocab, *(token.content for token in added if token.content not in pieces)]
+        # Right are the whole vocabulary, and as many added tokens as the file lists.
         if lines == expected[: max(len(lines), len(vocab))]:
             return
         pairs = zip(lines, expected, strict=False)
@@ -139,20 +144,22 @@ def _read_tokenizer_json(path: Path, root: Json, config: Json) -> tuple[list[str
     """
     parts = check_parts(root, WORDPIECE_KINDS, WORDPIECE_FIXED, path)
     model, normalizer, decoder = parts["model"], parts["normalizer"], parts["decoder"]
-    vocab = read_vocab_ids(member(model, "vocab", dict, path), path)
-    max_chars = member(model, "max_input_chars_per_word", int, path, 100)
+    vocab = read_vocab_ids(read_value(model, "vocab", dict, path), path)
+    max_chars = read_value(model, "max_input_chars_per_word", int, path, 100)
     check_range(max_chars, 1, "max_input_chars_per_word", path)
     strip_accents = normalizer.get("strip_accents")
     if strip_accents is not None:
-        strip_accents = member(normalizer, "strip_accents", bool, path)
+        strip_accents = read_value(normalizer, "strip_accents", bool, path)
     settings = config_settings(config, path.with_name(TOKENIZER_CONFIG_FILE)) | {
-        "lowercase": member(normalizer, "lowercase", bool, path),
+        "lowercase": read_value(normalizer, "lowercase", bool, path),
         "strip_accents": strip_accents,
-        "tokenize_chinese_chars": member(normalizer, "handle_chinese_chars", bool, path),
-        "unk_token": member(model, "unk_token", str, path),
+        "tokenize_chinese_chars": read_value(normalizer, "handle_chinese_chars", bool, path),
+        "unk_token": read_value(model, "unk_token", str, path),
         "max_input_chars_per_word": max_chars,
-        "decoder_cleanup": member(decoder, "cleanup", bool, path, True),
-        "added_tokens": read_added_tokens(member(root, "added_tokens", list, path), vocab, path),
+        "decoder_cleanup": read_value(decoder, "cleanup", bool, path, True),
+        "added_tokens": read_added_tokens(
+            read_value(root, "added_tokens", list, path), vocab, path
+        ),
     }
     # None means the value of `lowercase`. If both files mean the same, the config's value is taken,
     # so that `follow_config` does not warn of None beside true or false.
@@ -163,7 +170,8 @@ def _read_tokenizer_json(path: Path, root: Json, config: Json) -> tuple[list[str
     if is_of_class(config, "wordpiece") and meant_by_config == meant_by_tokenizer_json:
         settings["strip_accents"] = given
     follow_config(settings, config, "wordpiece", NORMALIZATION, NORMALIZATION_DEFAULTS, path)
-    return vocab, settings | read_frame(member(root, "post_processor", dict, path), path)
+    # The post-processor names the special tokens around a text.
+    return vocab, settings | read_frame(read_value(root, "post_processor", dict, path), path)
 
 
 def write_wordpiece(
