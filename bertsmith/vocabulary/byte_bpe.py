@@ -21,7 +21,8 @@ BYTE_BPE_SPECIAL_TOKENS = ("<s>", "<pad>", "</s>", "<unk>", "<mask>")
 class MergeLearner(UnprefixedLearner):
     """Learner that records the merged pairs, in order, except those in `merged_pairs`.
 
-    In an extension, `merged_pairs` are the merges that the old tokenizer has already.
+    In an extension, `merged_pairs` are the merges that the old tokenizer has already. `cut` divides
+    a word into the tokens from which learning starts: by default its characters, one for each byte.
     """
 
     def __init__(
@@ -37,6 +38,7 @@ class MergeLearner(UnprefixedLearner):
         self._merged_pairs = frozenset(merged_pairs)
 
     def merge(self, left: int, right: int) -> None:
+        """Merge the pair of these token ids wherever it occurs, and record it."""
         pair = self.texts[left], self.texts[right]
         if pair not in self._merged_pairs:
             self.merges.append(pair)

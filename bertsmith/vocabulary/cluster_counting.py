@@ -1,7 +1,8 @@
 """Count the words of texts on machines that share a folder.
 
-Each worker counts work units into sorted files. Workers merge these files in groups until few are
-left. No process holds more than a few million words, and only paths and reports are sent over the
+The texts are divided into work units, each of them some files or a part of a large one. Each worker
+counts the words of units into sorted files. Workers merge these files in groups until few are left.
+No process holds more than a few million words, and only paths and reports are sent over the
 network.
 """
 
@@ -43,7 +44,7 @@ class UnitCounts:
 class UnitCounter:
     """Counter of the words of work units; runs in any process that can write to `folder`.
 
-    Documents whose `text_hash` is below `held_out_below` are held out.
+    Documents whose `text_hash`, a number of 64 bits, is below `held_out_below` are held out.
     """
 
     folder: Path
@@ -60,7 +61,7 @@ class UnitCounter:
             InputError: the texts cannot be read, or this machine lacks access to them or to the
             folder.
         """
-        check_is_seen(self.folder)
+        check_is_seen(self.folder)  # raises an error if this machine does not see the path
         for partition in unit.partitions:
             check_is_seen(partition.source.path)
         reader = DocumentReader(self.text_column, self.errors)
@@ -113,8 +114,10 @@ def count_on(
     """Yield the words to learn from, the held-out words, and the number of held-out documents.
 
     Args:
+        executor: runs the counter on the workers.
         out: the folder of the tokenizer, which all machines see. Counts that an earlier attempt
             left there are removed.
+        paths: files, folders and patterns of the texts.
         excluded_paths: files that are not counted, even if `paths` contain them.
         counter: returns the counter that writes its files to the given folder.
         report: is filled in with the documents and bytes that were read.
@@ -127,7 +130,7 @@ def count_on(
     sources = select_sources(paths, report, excluded_paths)
     units = plan_work_units([replace(source, path=source.path.absolute()) for source in sources])
     try:
-        with writing(folder):
+        with writing(folder):  # turns an OSError into an InputError
             folder.mkdir()
         all_counts = []
         with (

@@ -57,6 +57,7 @@ def count_texts(
     43 % of corpora of 40 documents, in 2 % of those of 200).
 
     Args:
+        texts: files to read, or texts in memory.
         words: splits a text; must be picklable, as other processes count.
         report: is filled in with the documents and words that were read.
         cluster: machines that read and count files; by default the processes of this one.
@@ -64,7 +65,7 @@ def count_texts(
     Raises:
         InputError: a file cannot be read, or the texts have no words.
     """
-    limit = 0 if settings.held_out else settings.held_out_share * 2.0**64
+    limit = 0 if settings.held_out else settings.held_out_share * 2.0**64  # hashes have 64 bits
     if cluster is not None and not isinstance(texts, TextsInMemory):
         counter = partial(
             UnitCounter,
@@ -80,6 +81,7 @@ def count_texts(
         counting = _count_here(settings, texts, words, report.learning, limit)
     with counting as (learned, held_out, num_held_out):
         report.held_out_documents = num_held_out
+        # The held-out files; there are none if a share is held out.
         for document in iter_documents(
             settings.held_out,
             text_column=settings.text_column,

@@ -1,4 +1,8 @@
-"""The model of a tokenizer: the one in its folder, or the one whose tokenizer it extends."""
+"""Find the model of a tokenizer: the one in its folder, or the one whose tokenizer it extends.
+
+An extended tokenizer has new tokens, and a folder without weights. A file in this folder names the
+model, so that pre-training on a corpus of the tokenizer can continue it.
+"""
 
 from pathlib import Path
 
@@ -36,6 +40,7 @@ def model_of_tokenizer(tokenizer: Path) -> Path | None:
     except (OSError, ValueError, KeyError, TypeError):
         return None  # the tokenizer is no extension, or the file was edited
     model = Path(str(origin))
+    # Before the path is made relative: `models/mine` would then look like a name of the hub.
     is_from_hub = is_hub_name(model)
     if model.is_relative_to(Path.cwd()):
         model = model.relative_to(Path.cwd())

@@ -52,6 +52,7 @@ def use_in_words(words: Mapping[str, int]) -> CountUse:
     """Build the `CountUse` of WordPiece's tokens in words, which are given with their counts."""
 
     def count(pieces: Sequence[str]) -> Counter[int]:
+        # -1 is no token's index: words that cannot be cut count for none.
         wordpiece = WordPiece(pieces, unk_id=-1, max_chars=max(map(len, words), default=0))
         return count_ids(wordpiece.ids, words)
 

@@ -190,6 +190,7 @@ class PairTable:
         slots = self.slots(piece, side)
         ends = self.ends[1 - side][slots]
         size = max(others.max(initial=-1), ends.max(initial=-1)) + 1
+        # Entries that earlier calls left in the array stay; only those read below are set anew.
         self._slot_of_other = grow_array(self._slot_of_other, size, -1)
         self._slot_of_other[others] = -1
         self._slot_of_other[ends] = slots

@@ -1,4 +1,8 @@
-"""Settings for learning a tokenizer from texts, and for adding tokens to one."""
+"""Settings for learning a tokenizer from texts, and for adding tokens to one.
+
+They are the flags of `tokenizer train` and `tokenizer extend`. A field's docstring is its help
+text; only --help-all shows the fields that are `Advanced`.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields

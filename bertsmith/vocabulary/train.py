@@ -58,11 +58,12 @@ def write_tokenizer(
         ConfigError: the folder holds files that must not be replaced; and as `train_tokenizer`.
         InputError: as `train_tokenizer`.
     """
-    check_outside(out, *settings.files)
+    check_outside(out, *settings.files)  # writing must not replace the texts
+    # The folder is made and locked, and then checked, before minutes of work.
     with hold_folder(out, lambda: check_tokenizer_out(out, overwrite)):
         cluster = None if executor is None else Cluster(executor, out)
         trained = train_tokenizer(settings, texts, cluster=cluster)
-        with atomic_dir(out) as folder:
+        with atomic_dir(out) as folder:  # a temporary folder, which replaces `out` at the end
             trained[0].save(folder)
     return trained
 
@@ -233,4 +234,5 @@ def _measure(
         alphabet_size=len(learned.alphabet),
         min_frequency=settings.min_frequency,
     )
+    # Its rule for case does not matter: `held_out` has words that are normalized already.
     report.stats["tokenizers library"] = tokenizer_stats(WordPieceTokenizer(tokens), held_out)

@@ -106,7 +106,7 @@ def write_counts(path: Path, sorted_counts: Iterable[tuple[str, int]]) -> None:
     rows = iter(sorted_counts)
     schema = pyarrow.schema({"word": pyarrow.large_string(), "count": pyarrow.int64()})
     with (
-        # A sweep would list the folder once for each of its many files.
+        # A sweep for temporary files of killed processes lists the folder, and it has many files.
         atomic_write(path, sweep=False) as file,
         pyarrow.ipc.new_file(file, schema) as writer,
     ):
