@@ -52,6 +52,7 @@ def recording_sums(directory: Path, *names: str) -> Iterator[None]:
         (directory / SUMS_FILE).unlink(missing_ok=True)
     yield
     written = [name for name in names if (directory / name).is_file()]
+    # Read again, by a new SmallFiles, which keeps what it has read: the block may have added sums.
     recorded, _ = _read_sums(SmallFiles(directory))
     _write(directory, recorded | {name: sha256_file(directory / name) for name in written})
 

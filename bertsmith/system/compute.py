@@ -64,7 +64,9 @@ def is_installed(package: str) -> bool:
 
 
 def refuse_beside_scheduler(scheduler: str | None, **others: object) -> None:
-    """Refuse options that divide work among processes if there is a scheduler, which does that.
+    """Refuse options that divide work among processes if there is a scheduler of Dask.
+
+    The scheduler divides the work itself, among its workers.
 
     Raises:
         ConfigError: `scheduler` and one of `others` are not None.

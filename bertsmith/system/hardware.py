@@ -1,7 +1,8 @@
 """Device, precision, threads and fp32 route of a run.
 
-Precision and fp32 route are chosen by measuring; a resumed run keeps its first choices. The fp32
-route is how torch multiplies fp32 matrices (`Float32Route`).
+The fp32 route is the way in which torch multiplies fp32 matrices: "highest", or on some processors
+"medium", which is faster and as exact there. Precision and route are chosen by measuring products;
+a resumed run keeps its first choices.
 """
 
 import contextlib
@@ -139,11 +140,12 @@ def select_precision(name: str, device: torch.device) -> Precision:
 
 
 def count_worker_processes(device: torch.device) -> int:
-    """Count the worker processes of a rank: one for each of torch's threads, on a GPU only one.
+    """Count the worker processes that train: one for each of torch's threads, on a GPU only one.
 
     Call within `compute_settings`, which may change the number of threads. Every process has its
     own gradients, which take memory and must be added up, so there are at most
-    `MAX_WORKER_PROCESSES`; with more threads, each process has several.
+    `MAX_WORKER_PROCESSES`; with more threads, each process has several. If a launcher such as
+    torchrun started this process as one of several ranks, the number is that of this rank.
     """
     return min(torch.get_num_threads(), MAX_WORKER_PROCESSES) if device.type == "cpu" else 1
 

@@ -17,7 +17,8 @@ def signals_held_back() -> Iterator[None]:
     if not hasattr(signal, "pthread_sigmask"):
         yield
         return
-    # Python starts this helper process at need, and then unblocks the signals. So it starts now.
+    # The resource tracker is a helper process. Python starts it when a process first needs it, and
+    # unblocks the signals after that. So it is started here, before the signals are blocked.
     resource_tracker.ensure_running()
     before = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
     try:

@@ -29,8 +29,9 @@ ERROR_FILE = "TORCHELASTIC_ERROR_FILE"
 """Variable with the path of a file for errors of this rank."""
 
 ERROR_FILE_PATTERN = re.compile(r"([^/]+)/attempt_\d+/\d+/error\.json")
-"""End of that path. Group 1 is the random name of a folder that torchrun makes for each launch, on
-each machine. A launch keeps the folder for its restarts, whose number is in the next name."""
+"""End of the path that `ERROR_FILE` holds. Group 1 is the random name of a folder that torchrun
+makes for each launch, on each machine. A launch keeps the folder for its restarts, whose number is
+in the next name."""
 
 LAUNCH = "launch"
 """Key in `run.json`: the id of the launch that wrote the run, if it has one (`read_launch_id`)."""

@@ -4,7 +4,11 @@ import sys
 
 
 def allow_open_files(count: int) -> int:
-    """Raise the limit on open files towards `count` as far as allowed; return the new limit."""
+    """Raise the limit on open files towards `count`, as far as the system allows.
+
+    Returns:
+        `count`, or the limit if it is lower.
+    """
     if sys.platform == "win32":  # there is no such limit
         return count
     import resource

@@ -72,7 +72,7 @@ def without_script() -> Iterator[None]:
 
 
 class LocalProcesses:
-    """Executor with some processes on this machine, by default those of `count_processes`.
+    """Executor with some processes on this machine, by default as many as `count_processes` says.
 
     Each process has its own copy of `work`, which may keep a state from item to item. This process
     itself does the work if there is one item or one process, or if this is a worker of a
@@ -91,7 +91,7 @@ class LocalProcesses:
             ConfigError: a process was ended from outside.
         """
         remaining = iter(items)
-        first = list(islice(remaining, self.processes))
+        first = list(islice(remaining, self.processes))  # no more workers than items
         if len(first) == 1 or multiprocessing.current_process().daemon:
             yield from map(work, chain(first, remaining))
             return
@@ -105,7 +105,7 @@ class LocalProcesses:
             pool.shutdown(wait=False, cancel_futures=True)
             for worker in workers:
                 worker.end()
-            pool.shutdown()
+            pool.shutdown()  # waits for its threads, whose workers are gone now
 
 
 def run_in_new_process(work: Callable[[Item], Result], item: Item) -> Result:
@@ -166,6 +166,7 @@ class _Worker:
         # Forking a process that has threads can deadlock, so workers start afresh everywhere.
         spawn = multiprocessing.get_context("spawn")
         self._pipe, worker_pipe = spawn.Pipe()
+        # A new process has not imported the user's modules that `--import` named.
         args = work, worker_pipe, imported_modules()
         self._process = spawn.Process(target=_serve, args=args, daemon=True)
         try:

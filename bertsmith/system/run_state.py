@@ -20,15 +20,17 @@ def check_finished(files: SmallFiles) -> None:
         CheckpointError: the run was stopped or is still at work; the message says how to go on.
     """
     directory = files.directory
-    if is_held(directory):
+    if is_held(directory):  # the lock on the folder is this thread's, so it is the run
         return
     run = read_run(files)
     kind = name_kind(run)
+    # A run writes its settings when it begins (a series under its own name), a summary when it is
+    # trained, and a fine-tuning its result when it is scored.
     is_begun = "config" in run or "series" in run
     last_entry = "result" if kind == "fine-tuning" else "summary"
     if is_begun and last_entry not in run:
         try:
-            with locked(directory):
+            with locked(directory):  # fails while the run of another process holds the lock
                 pass
         except ConfigError:
             raise CheckpointError(

@@ -100,7 +100,7 @@ def silenced() -> Iterator[None]:
 @contextlib.contextmanager
 def shown_warnings(program: str) -> Iterator[None]:
     """Print bertsmith's warnings as one line each, whatever Python's warning filters are."""
-    issued_warnings.clear()
+    issued_warnings.clear()  # a command shows its warnings even if an earlier one has shown them
     with warnings.catch_warnings():
         warnings.simplefilter("always", BertsmithWarning)
         show_other = warnings.showwarning
@@ -115,6 +115,7 @@ def shown_warnings(program: str) -> Iterator[None]:
         ) -> None:
             if issubclass(category, BertsmithWarning):
                 text = message.message if isinstance(message, BertsmithWarning) else message
+                # A message only marks the options that it names; `as_flags` spells them.
                 print(escape_controls(as_flags(f"{program}: {text}")), file=sys.stderr)
             else:
                 show_other(message, category, filename, lineno, file, line)
