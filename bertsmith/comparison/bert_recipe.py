@@ -56,6 +56,8 @@ class BertRecipe(Recipe[PretrainJob]):
         return bert_training_length(budget, self.job)
 
     def compared_settings(self) -> Mapping[str, Any]:
+        # The settings with all defaults decided, but without timing this computer; those that a
+        # resumed run may change, such as the number of threads, are left out.
         config = resolve_unmeasured(self.job)
         fields = same_fields(config)
         model = {
@@ -96,7 +98,7 @@ class BertRecipe(Recipe[PretrainJob]):
         with computing_on(self.training, folder) as machine:
             corpus = Corpus.open(self.job.corpus)
             config = resolve_pretraining(self.job, corpus, machine, previous=previous)
-        identity = build_objective(config, corpus).identity()
+        identity = build_objective(config, corpus).identity()  # facts about the data
         check_same(folder.path, previous, build_identity(config, identity))
 
     def train(

@@ -41,6 +41,7 @@ class CommonEvaluation:
         min_documents = 2 if self.paired else 1
         if self.held_out.num_documents < min_documents or "masked_lm" not in model.heads:
             return {}
+        # "none": without the loss of a pair task such as NSP, even in rows of two segments
         metrics = held_out_figures(
             pretraining_losses(model, batch.to(model.device), "none") for batch in self._batches
         )
@@ -48,6 +49,8 @@ class CommonEvaluation:
 
     @cached_property
     def _batches(self) -> list[Batch]:
+        # Rows for next sentence prediction have two segments. The masks are BERT's by default.
         pairs = "next_sentence" if self.paired else "none"
         settings = PretrainingSettings(max_length=self.max_length, pairs=pairs)
-        return RowSource(self.held_out, settings, SEED).evaluation_batches(self.num_rows, SEED)
+        rows = RowSource(self.held_out, settings, seed=SEED)
+        return rows.evaluation_batches(self.num_rows, seed=SEED)

@@ -36,8 +36,8 @@ def compare(
         Interrupted: the user asked to stop; the same call continues where it stopped.
     """
     comparison = read_comparison(settings)
-    check_outside(settings.out, settings.corpus)
-    with hold_folder(settings.out):
+    check_outside(settings.out, settings.corpus)  # refuses an output folder within the corpus
+    with hold_folder(settings.out):  # makes and locks it
         context = ComparisonContext(comparison, callbacks, command, log)
         results = run_all(context)
         add_peak_memory(context, results)

@@ -25,6 +25,7 @@ MIN_RATIO = 1.1
 
 
 def write_comparison_page(path: Path, report: ComparisonReport) -> None:
+    """Write the page; the arguments below are the values that its template shows, by name."""
     write_page(
         path,
         "comparison/page.html",

@@ -99,5 +99,10 @@ def _train_and_count(trial: MemoryTrial) -> int | None:
     with tempfile.TemporaryDirectory(prefix="bertsmith-") as out, warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the full run has shown them
         with computing_as(choices):
-            trial.recipe.train(RunFolder(Path(out, "run")), (), "", lambda model: {})
+            trial.recipe.train(
+                RunFolder(Path(out, "run")),
+                callbacks=(),
+                resume_command="",
+                measure=lambda model: {},  # no further metrics
+            )
     return own_peak_bytes()

@@ -157,6 +157,7 @@ def read_comparison(settings: ComparisonSettings) -> Comparison:
             there are fewer than two recipes.
         InputError: a task's file does not exist.
     """
+    # A file is given by its path, or by the name of a recipe that bertsmith has of these kinds.
     tables = {path: read_recipe(path, kinds=("compare", "pretrain")) for path in settings.files}
     path, file = _find_comparison_file(tables)
     recipes = list(_read_recipes(path, file, settings))
@@ -237,7 +238,9 @@ def _build_recipe(
     Args:
         source: the file and table of the recipe, for messages.
     """
+    # Keys such as `out` are for a call of `bertsmith pretrain`; here they are ignored.
     values = {key: value for key, value in table.items() if key not in OF_THE_COMMAND}
+    # The keys that the recipe leaves to its user, such as the model to continue.
     needs = values.pop("needs", [])
     system = values.pop("system", None)
     corpus = _as_path(values.pop("corpus", settings.corpus), f"{source}: corpus")
@@ -262,6 +265,7 @@ def _build_recipe(
                 "size."
             )
         recipe = BertRecipe(name, job)
+    # How often a recipe's own settings evaluate is dropped: all recipes are evaluated equally.
     replaced = {"eval_every": None, "eval_rows": settings.eval_rows, **settings.given_compute}
     return recipe.with_training(**replaced)
 

@@ -1,4 +1,8 @@
-"""The report of a comparison as text and JSON."""
+"""The report of a comparison as text and JSON.
+
+A comparison trains several recipes, each with several seeds. A metric is a score, such as a task's
+accuracy, of all these runs.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -51,6 +51,8 @@ def plan_rows(trainings: Sequence[TrainingSettings]) -> RowPlan:
     # Each kind of rows gets an equal share of the time for evaluations. So each is planned as for a
     # run that trains on this share of the rows.
     evaluations = EvaluationPlan.of_steps(max(1, trained_rows // KINDS_OF_ROWS), batch_size=1)
+    # Measuring the finished models may take as long as the evaluations: `EVALUATION_LIMIT` of the
+    # time. In the time of training on a row, `STEP_COST` rows are evaluated.
     affordable = EVALUATION_LIMIT * STEP_COST * trained_rows / KINDS_OF_ROWS
     return RowPlan(evaluations, _bound_final_rows(affordable))
 

@@ -160,6 +160,7 @@ def _is_complete(comparison: Comparison, recipe: AnyRecipe, seed: int) -> bool:
         folder.run_path.exists()
         and RESULTS_KEY in folder.read_run()
         and all(
+            # A SeriesRun is one fine-tuning run, which is done once it is scored.
             SeriesRun(task.name, task.task, task.settings_of_run(folder.path, seed)).is_done
             for task in comparison.tasks_of(recipe)
         )
@@ -210,7 +211,11 @@ def _recording_failures(context: ComparisonContext, result: RunResult, part: str
 def _pretrain_one(
     context: ComparisonContext, recipe: AnyRecipe, seed: int, name: str, result: RunResult
 ) -> None:
-    """Finish a pre-training run if needed and add its evaluation to `result`."""
+    """Finish a pre-training run if needed and add its evaluation to `result`.
+
+    Args:
+        name: the run as messages call it: recipe, seed and number.
+    """
     comparison = context.comparison
     folder = RunFolder(comparison.folder(recipe, seed))
     seeded = recipe.with_seed(seed)
@@ -262,6 +267,7 @@ def _train_and_measure(
         "minutes": summary["elapsed_seconds"] / 60,
     }
     scores |= objective_scores(summary["held_out"])
+    # The scores keep the key "figures", which earlier versions gave them.
     results = {"rows": _common_rows(context.comparison), "figures": scores, "cost": cost}
     return {**results, **guesses} if guesses["sentences"] else results
 

@@ -93,6 +93,7 @@ class SystemRecipe(Recipe[SystemJob]):
 
     def check_earlier(self, folder: RunFolder) -> None:
         resolved = self._resolve(folder)
+        # The settings that a resumed run must share, and facts about the data.
         identity = build_identity(resolved.config, resolved.objective.identity())
         check_same(folder.path, folder.read_run()[CONFIG], identity)
 

@@ -119,7 +119,10 @@ class Timer:
 
 
 class EndAfter(Callback):
-    """Callback that ends a training some seconds after the callback was created."""
+    """Callback that ends a training some seconds after the callback was created.
+
+    `on_step`, which training calls after each step, returns whether to end.
+    """
 
     def __init__(self, seconds: float) -> None:
         self._ends_at = time.monotonic() + seconds
@@ -164,6 +167,7 @@ def _run(
     callbacks: Sequence[Callback],
     libraries: Mapping[str, Path],
 ) -> dict[str, Any]:
+    """Do the parts of the demo one after another, write the page, and return the results."""
     out = settings.out
     started_at = datetime.now(UTC).isoformat(timespec="seconds")
     with timer.part("reading", "Reading the documentation of the installed packages."):
@@ -209,7 +213,7 @@ def _run(
             pairs="next_sentence",  # the page explains this objective
             start_share=1 / 6,
             learning_rate=6e-3,  # higher, as there are fewer steps than in the recipe
-            keep=0,
+            keep=0,  # no checkpoints: a stopped demo begins anew
             show_progress=False,
             callbacks=callbacks,
         )
@@ -301,7 +305,9 @@ def learn_vocabulary(out: Path, size: int) -> dict[str, Any]:
         "fertility": stats and stats.fertility,
         "unknown_rate": stats and stats.unknown_rate,
         "examples": [
-            {"text": text, "pieces": tokenizer.encode(text).tokens[1:-1]} for text in SEGMENTED
+            # Without [CLS] and [SEP]
+            {"text": text, "pieces": tokenizer.encode(text).tokens[1:-1]}
+            for text in SEGMENTED
         ],
     }
 

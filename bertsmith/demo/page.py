@@ -44,7 +44,12 @@ EQUAL_BELOW = 0.005
 
 
 def write_demo_page(out: Path, results: Mapping[str, Any]) -> None:
-    """Write the report of a demo whose models and journal are already in `out`."""
+    """Write the report of a demo whose models and journal are already in `out`.
+
+    Args:
+        results: the content of demo.json, which `run_demo` returns. Its `comparison` has a row for
+            each method.
+    """
     rows = [
         {**row, "title": METHODS[row["name"]][0], "description": METHODS[row["name"]][1]}
         for row in results["comparison"]
