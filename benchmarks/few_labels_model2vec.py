@@ -1,8 +1,9 @@
 """model2vec on a sample of labels, for benchmarks/few_labels.py; run in its own environment.
 
-The static vectors are distilled from the encoder once, with model2vec's defaults, and kept in the
-folder that the second argument names. The penalty of the logistic regression is chosen by
-cross-validation of the sample.
+The first argument is a file with the sample, the eval rows and the encoder. The static vectors are
+distilled from the encoder once, with model2vec's defaults, and kept in the folder that the second
+argument names. The penalty of the logistic regression is chosen by cross-validation of the sample.
+One line of JSON with the figures is printed.
 """
 
 import json
@@ -35,6 +36,7 @@ def load_static(encoder: str, folder: Path) -> StaticModel:
 
 
 def main(task_file: str, out: str) -> None:
+    """Train, score and print the figures."""
     task = json.loads(Path(task_file).read_text(encoding="utf-8"))
     texts, labels = task["train"]
     model = load_static(task["model"], Path(out))

@@ -1,7 +1,7 @@
-"""Names with few labels, for benchmarks/few_labels.py: sentences whose every word has a label.
+"""Named entities with few labels, for benchmarks/few_labels.py: each word has a label.
 
-Word counts, a linear head and training on pairs of texts are about whole texts, so that only
-fine-tuning applies; beside it stands each word's most frequent label.
+Word counts, a linear head and training on pairs of texts are about whole texts, so only fine-tuning
+is measured. The baseline gives each word its most frequent label.
 """
 
 import time

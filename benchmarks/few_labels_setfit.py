@@ -1,4 +1,8 @@
-"""SetFit on a sample of labels, for benchmarks/few_labels.py; run in an environment of its own."""
+"""SetFit on a sample of labels, for benchmarks/few_labels.py; run in an environment of its own.
+
+The first argument is a file with the sample, the eval rows and the encoder; the second a folder for
+SetFit's files. One line of JSON with the figures is printed.
+"""
 
 import json
 import os
@@ -29,6 +33,7 @@ class TimedTrainer(Trainer):
 
 
 def main(task_file: str, out: str) -> None:
+    """Train, score and print the figures."""
     task = json.loads(Path(task_file).read_text(encoding="utf-8"))
     texts, labels = task["train"]
     names = sorted(set(labels))
@@ -47,14 +52,14 @@ def main(task_file: str, out: str) -> None:
     began, began_core = time.perf_counter(), time.process_time()
     trainer.train()
     seconds, core_seconds = time.perf_counter() - began, time.process_time() - began_core
-    texts = 2 * BATCH * trainer.st_trainer.state.global_step
+    num_texts = 2 * BATCH * trainer.st_trainer.state.global_step  # a pair has two
     answers = np.asarray(model.predict(task["test"][0]))
     gold = np.array([names.index(label) for label in task["test"][1]])
     figures = {
         "accuracy": float((answers == gold).mean()),
         "seconds": seconds,
         "core_seconds": core_seconds,
-        "training_texts_per_core_second": texts / trainer.encoder_seconds,
+        "training_texts_per_core_second": num_texts / trainer.encoder_seconds,
     }
     print(json.dumps(figures))
 

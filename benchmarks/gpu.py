@@ -1,13 +1,15 @@
-"""Pre-training on one GPU: bertsmith's packed engine beside transformers, and beside the roof.
+"""Speed of pre-training on one GPU: bertsmith, transformers, and the GPU's own limit, the roof.
 
     python -m benchmarks.gpu                            # under ten minutes on one H200
     python -m benchmarks.gpu --device cpu --smoke --out DIR    # the same code with a tiny model
 
 Whole steps (masked LM and next sentence prediction, AdamW, clipping) in bf16 with fp32 weights, and
 rows of at most 512 tokens. First parity is checked in fp32: loss and gradients of the same weights
-on the same rows. Then the contenders take turns in one process; who goes first changes from round
-to round, and a turn goes through all prepared steps. Only real tokens are counted. A contender that
-fails stands in the result with its error. The roof is a bf16 matrix product in the same turns.
+on the same rows. A contender is one way to compute the steps, and a contest is a model size with
+one kind of rows. In a contest the contenders take turns in one process; who goes first changes from
+round to round, and a turn goes through all prepared steps. Only real tokens are counted. A
+contender that fails stands in the result with its error. The roof is the speed of a bf16 matrix
+product in the same turns.
 
 Nothing is fetched, and no text is needed: token ids are random, with the frequencies of Zipf's law,
 since an embedding's gradient takes longer where a token is frequent. Two kinds of rows: "full"
@@ -55,6 +57,7 @@ from bertsmith.training.workers.protocol import total_counts
 from bertsmith.training.workers.share import Plan
 
 TOLERANCE = 1e-5
+"""Largest relative difference of loss and gradients for which both sides count as equal."""
 RATE = 1e-4
 MAX_GRAD_NORM = 1.0
 CLS, SEP, MASK = 2, 3, 4
@@ -133,8 +136,12 @@ class Contender:
     is_grouped: bool = False
     """Whether its rows are of similar length within a step."""
     step: Step | None = None
+    """The function that `build` returned; None before that, and after an error."""
     facts: dict[str, Any] = field(default_factory=dict)
+    """What the first steps showed: seconds, memory, loss, and how often a turn goes through all
+    steps (`cycles`)."""
     bursts: list[dict[str, float]] = field(default_factory=list)
+    """The result of each turn in the contest: seconds, amount of work, loss, peak memory."""
     error: str | None = None
 
 
@@ -356,6 +363,7 @@ def our_step(config: BertConfig, device: torch.device, *, compiled: bool = False
     model = BertModel(config, build_heads(config, HEADS)).to(device)
     settings = OptimSettings(learning_rate=RATE, max_grad_norm=MAX_GRAD_NORM)
     objective = Rows()
+    # One share: the step is not divided. `Rows` has only the methods of an objective that it needs.
     plan = Plan(objective, settings, seed=0, num_shares=1)  # type: ignore[arg-type]
     workers = LocalWorkers(model, torch.bfloat16, plan)
     if compiled:
@@ -473,7 +481,7 @@ def compete(
             clear()
 
     for contender in contenders:
-        contender.bursts = []
+        contender.bursts = []  # those of an earlier contest
         attempt(partial(warm_up, seconds=scale.turn_seconds), contender)
     for number in range(scale.rounds):
         for contender in contenders if number % 2 == 0 else reversed(contenders):
@@ -494,7 +502,9 @@ def warm_up(contender: Contender, work: Sequence[Work], seconds: float) -> None:
         wait()
         facts["first_seconds"] = time.perf_counter() - began
         facts["static_bytes"] = torch.cuda.memory_allocated() - before
-    facts.pop("cycles", None)
+    facts.pop(
+        "cycles", None
+    )  # of an earlier contest; without it a turn goes through the steps once
     first, again = take_turn(contender, work), take_turn(contender, work)
     facts |= {
         "padding": 1 - sum(each.packed.num_tokens for each in work) / sum(e.cells for e in work),

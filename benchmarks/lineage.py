@@ -131,11 +131,13 @@ def score_tables(report: Mapping[str, Any]) -> Iterator[str]:
 
 
 def metric_of(key: str, figure: Mapping[str, Any]) -> Metric:
+    """Build the metric `key` of a comparison from what comparison.json says of it."""
     values = {name: recipe["values"] for name, recipe in figure["recipes"].items()}
     return Metric(key, figure["title"], values)
 
 
 def cells(metrics: Mapping[str, Metric], report: Mapping[str, Any], name: str) -> Iterator[str]:
+    """Yield the scores of the system `name`, with "≈" where its difference from BERT is noise."""
     for key, metric in metrics.items():
         difference = report["figures"][key]["differences"].get(name)
         has_values = bool(metric.seed_values(name))
@@ -158,6 +160,7 @@ def format_costs(cost: Mapping[str, float]) -> list[str]:
 
 
 def guess_table(guesses: Mapping[str, Sequence[Sequence[Mapping[str, Any]]]]) -> list[str]:
+    """Format a table of the sentences with a gap, and the likeliest tokens of each system there."""
     sentences = read_recipe(Path("lineage"), kinds=("compare",))["sentences"]
     rows = [
         (

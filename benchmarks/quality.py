@@ -156,8 +156,8 @@ TEXTS = {
             "RTE", "STS-B", "STS-B, vectors", "CoLA", "MRPC, F1", "MRPC, vectors, F1", "SST-2 all",
         ),
     ),
-    # The reviews are longer than a sentence, so rows are too. Chinese has no spaces: single
-    # characters and pairs of them are the usual TF-IDF terms.
+    # The reviews of the tasks are longer than a sentence, so rows are longer, too. Chinese has no
+    # spaces: single characters and pairs of them are the usual TF-IDF terms.
     "zhwiki": Text(
         ("zhwiki/train.txt.xz",), CHINESE, LONG_ROWS, "char", vocab_size=12_000
     ),
@@ -323,11 +323,12 @@ def score(task: Task, model: Path, seed: int, args: argparse.Namespace) -> float
     """Fine-tune the model and evaluate it; return the score times 100."""
     train, choose_by = divided(task, seed, args)
     out = args.work / "finetuned"
-    is_chosen_by = task.command == "classify" and task.metric != POSITIVE_F1
+    # Only `finetune classify` can be told by which metric it chooses its best step, and not by F1.
+    can_choose_by_metric = task.command == "classify" and task.metric != POSITIVE_F1
     bertsmith("finetune", task.command, "--model", model, "--train", train, "--eval", choose_by,
               *task.flags, *task.finetune_flags, "--out", out, "--learning-rate", RATE,
               "--seed", seed, "--overwrite",
-              *(["--metric", task.metric] if is_chosen_by else []),
+              *(["--metric", task.metric] if can_choose_by_metric else []),
               *(["--from-scratch"] if args.from_scratch else []))  # fmt: skip
     scored = bertsmith("evaluate", out, "--data", args.data / task.eval, *task.flags)
     if task.metric == POSITIVE_F1:

@@ -60,17 +60,18 @@ def kill_ranks(run: subprocess.Popen[bytes], out: Path, args: argparse.Namespace
     """Kill a random rank whenever some more steps are done; return the steps."""
     draw = random.Random(0)
     killed_at: list[int] = []
-    each = args.steps // (args.kills + 1)
-    next_kill = draw.randint(2, max(2, each))
+    steps_per_kill = args.steps // (args.kills + 1)
+    next_kill = draw.randint(2, max(2, steps_per_kill))
     while run.poll() is None:
         time.sleep(POLL_SECONDS)
         step = count_steps(out)
         if len(killed_at) < args.kills and step >= next_kill:
             ranks = children_of(run.pid)
-            if len(ranks) == args.ranks:
+            if len(ranks) == args.ranks:  # after a restart, not before all are there
                 os.kill(draw.choice(ranks), signal.SIGKILL)
                 killed_at.append(step)
-                next_kill = len(killed_at) * each + draw.randint(2, max(2, each))
+                next_kill = len(killed_at) * steps_per_kill
+                next_kill += draw.randint(2, max(2, steps_per_kill))
                 wait_for_other_ranks(run, ranks)
     return killed_at
 

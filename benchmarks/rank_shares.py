@@ -22,6 +22,7 @@ from bertsmith.training.workers.share import Plan
 
 NUM_RANKS = 64, 1024
 STEP = 3
+"""Number of the step that is drawn; any step would do."""
 
 
 def main() -> None:
@@ -58,10 +59,12 @@ def main() -> None:
 
 
 def batches_of(objective: Pretraining, rank: int, num_ranks: int) -> list[Batch]:
-    """Draw one rank's share of a step."""
-    plan = Plan(objective, OptimSettings(), objective.seed, 1, rank, num_ranks)
-    number = objective.num_micro_batches(STEP)
-    indices = range(plan.first_micro_batch(0), number, plan.all_shares)
+    """Draw one rank's share of a step, as training divides the step into micro-batches."""
+    plan = Plan(
+        objective, OptimSettings(), objective.seed, num_shares=1, rank=rank, num_ranks=num_ranks
+    )
+    num_micro_batches = objective.num_micro_batches(STEP)
+    indices = range(plan.first_micro_batch(0), num_micro_batches, plan.all_shares)
     return [objective.micro_batch(STEP, index) for index in indices]
 
 

@@ -1,7 +1,7 @@
-"""Build the documentation as a site without a network: `python tools/build_site.py build`.
+"""Build the documentation as a site without a network: `python tools/build_site.py FOLDER`.
 
-The pages lie under FOLDER/pages as in the repository, so that their links lead to the same places;
-the site is FOLDER/site.
+FOLDER/pages gets links to the pages of the repository, in the same places, so that their links to
+each other hold. The site is FOLDER/site.
 """
 
 import logging

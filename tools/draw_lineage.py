@@ -2,7 +2,8 @@
 
 `python tools/draw_lineage.py` writes `docs/lineage/*.svg` and, in Chinese, `docs/zh/lineage/*.svg`.
 The sentence is at the bottom, the prediction at the top. Thick lines lead from what a system sees
-to one prediction, which is that of the same word in all figures.
+to one prediction, which is that of the same word in all figures. Numbers in the functions that draw
+are pixels, heights counted from the top.
 """
 
 from collections.abc import Callable, Sequence
