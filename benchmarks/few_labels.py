@@ -494,7 +494,7 @@ def by_set(results: Mapping[str, Any]) -> dict[str, ByCount]:
     """Arrange the figures by set, number of labels, way and sample."""
     figures: dict[str, ByCount] = {}
     for key, values in results.items():
-        if " | " in key:
+        if " | " in key:  # the other keys are those of the machine and the commands
             name, count, way, seed = key.split(" | ")
             of_count = figures.setdefault(name, {}).setdefault(int(count), {})
             of_count.setdefault(way, {})[int(seed)] = values

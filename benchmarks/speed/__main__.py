@@ -1,8 +1,10 @@
 """Measure bertsmith against its peers in one run, and write the table.
 
-First parity is checked: losses and gradients, vectors and token ids equal the peers' in fp32, or
-the run stops. Then one part after the other is measured. Results are written after every contest,
-so a run that is stopped keeps what it has, and parts can be measured again by their names.
+A part, such as encoding, is a module of this folder: its `checks` compare what both sides compute,
+and its `contests` are what is timed. First parity is checked: losses and gradients, vectors and
+token ids equal the peers' in fp32, or the run stops. Then one part after the other is measured.
+Results are written after every contest, so a run that is stopped keeps what it has, and parts can
+be measured again by their names.
 
     make bench            # everything but time_to_quality, half an hour on two cores
     make bench-quick      # fewer sizes, rounds and sentences: five minutes, 20 without bf16
@@ -28,6 +30,7 @@ from benchmarks.speed.report import page
 PARTS = ("tokenizing", "latency", "encoding", "finetuning", "pretraining")
 QUALITY = "time_to_quality"
 TOLERANCE = 1e-5
+"""Largest difference for which both sides count as equal."""
 PEERS = ("torch", "transformers", "tokenizers", "accelerate", "sentence-transformers",
          "onnxruntime", "onnx", "bertsmith")  # fmt: skip
 

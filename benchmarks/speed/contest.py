@@ -33,7 +33,10 @@ class ChildError(Exception):
 
 @dataclass(frozen=True)
 class Contender:
-    """A program that takes part: a function that is called with a gate and the options."""
+    """A program that takes part: a function that is called with a gate and the options.
+
+    The function calls the gate (`protocol.Gate`) after each step, and waits there for its turns.
+    """
 
     name: str
     target: str
@@ -84,7 +87,7 @@ class Result:
 
 
 class Child:
-    """A contender's process."""
+    """A contender's process; a context manager that ends it."""
 
     def __init__(self, contender: Contender, plan: Plan, threads: int) -> None:
         words = ("contend", contender.target, json.dumps(contender.options, default=str))

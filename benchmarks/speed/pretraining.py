@@ -217,7 +217,7 @@ def bertsmith(
 
     pretrain_job = job(corpus, preset, rows, precision=precision, threads=threads)
     with compute_settings(pretrain_job.training) as (_, chosen):
-        pass
+        pass  # only to learn which precision the run will choose
     objective = objective_of(pretrain_job)
     batches = [batch for step in range(1, 9) for batch in objective.micro_batches(step)]
     flops = roof.training_flops_per_token(

@@ -1,4 +1,9 @@
-"""The page of a run of `benchmarks.speed`: Markdown that is made from the JSON of the run."""
+"""The page of a run of `benchmarks.speed`: Markdown that is made from the JSON of the run.
+
+A run has contests, in which contenders do the same work in turns. A burst is the measurement of one
+turn. A claim names the contenders of ours and of the peers whose ratio is reported. The roof is the
+speed of plain matrix products.
+"""
 
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
@@ -51,7 +56,10 @@ def claim_rows(contest: Mapping[str, Any]) -> Iterator[str]:
 
 
 def compare(contest: Mapping[str, Any], claim: Mapping[str, Any]) -> dict[str, Any]:
-    """Format the fastest of both sides with their medians, and the ratio in each round."""
+    """Format the fastest of both sides with their medians, and the ratio in each round.
+
+    If all contenders of a side failed, there is no ratio.
+    """
     names = fastest(contest, claim["ours"]), fastest(contest, claim["peers"])
     sides = [name and f"{name}: {median(contest, name)}" for name in names]
     if None in names:

@@ -78,7 +78,8 @@ def measure_side(plan: Plan, side: str, corpus: Path, out: Path) -> Iterator[dic
     else:
         yield call(f"{HERE}:transformers", plan, **shared)
     yield call(f"{HERE}:held_out", plan, **shared)
-    sst2, scores = plan.file("glue/SST-2"), {start: [0.0] * 0 for start in CLS_ATTENTION}
+    sst2 = plan.file("glue/SST-2")
+    scores: dict[str, list[float]] = {start: [] for start in CLS_ATTENTION}
     for start, seed in product(CLS_ATTENTION, SEEDS):
         tuned = bertsmith(
             "finetune", "classify", "--model", out, "--train", sst2 / "train.tsv", "--eval",
@@ -90,7 +91,7 @@ def measure_side(plan: Plan, side: str, corpus: Path, out: Path) -> Iterator[dic
 
 
 def job(corpus: str, minutes: float) -> "PretrainJob":
-    """Build the recipe's run of so many minutes."""
+    """Build the settings of our run of so many minutes; the Trainer reads the same ones."""
     from bertsmith.commands.pretrain import build_job
     from bertsmith.commands.settings.pretrain import parse
 

@@ -348,6 +348,7 @@ def compare_models(
                 seed=draw,
                 threads=1,  # with so few rows, starting processes takes longer than it saves
             )
+            # Time limits the pre-trained model; the untrained one then takes as many steps.
             limit = EndAfter(TRAINING_SHARE * seconds_for_draw / len(reports))
             classifier.fit(
                 *separate_labels(train),
@@ -355,7 +356,7 @@ def compare_models(
                 show_progress=False,
                 callbacks=[*callbacks, *([limit] if name == PRETRAINED else [])],
             )
-            steps = classifier.result_.training.steps  # the untrained model gets as many
+            steps = classifier.result_.training.steps
             group.append(cast(ClassReport, classifier.evaluate(*separate_labels(test))))
         fewest_steps = min(fewest_steps, steps)
         if timer.left - PAGE_SHARE * timer.total < left_before - timer.left:

@@ -1,4 +1,7 @@
-"""Digest of this package's code, by which ranks on several machines find that theirs differ."""
+"""Digest of this package's code, by which the ranks of a run find that their copies differ.
+
+Ranks are the processes of one run, often on several machines.
+"""
 
 import functools
 import hashlib

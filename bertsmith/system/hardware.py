@@ -39,7 +39,8 @@ class ComputeChoices:
     """Precision of the run; when the run is resumed, "auto" means this precision."""
     float32_route: Float32Route
     attention: Mapping[str, str]
-    """Path of attention by precision, use and length; see model/attention_paths.py."""
+    """Path of attention, such as plain matrix products or a fused kernel, by precision, use and
+    length of rows (model/attention_paths.py)."""
 
 
 _choices: ContextVar[ComputeChoices | None] = ContextVar("choices", default=None)
@@ -209,7 +210,11 @@ def describe_cores(device: torch.device, precision: Precision, num_ranks: int = 
 def describe_computing(
     device: torch.device, precision: Precision, num_processes: int, attention: str
 ) -> str:
-    """Describe in one line how a run computes, and the measurements by which that was chosen."""
+    """Describe in one line how a run computes, and the measurements by which that was chosen.
+
+    Args:
+        attention: how attention is computed, in words.
+    """
     parts = [f"on {device} in {precision}"]
     if device.type == "cpu":
         reason = _describe_products(precision) if earlier_choices() is None else "as it began"

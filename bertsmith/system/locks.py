@@ -161,7 +161,7 @@ def lock_path(stack: contextlib.ExitStack, path: Path, flags: int, shared: bool 
         if _is_open_as(lock, path):
             break
         os.close(lock)
-        if flags == os.O_RDONLY and not path.exists():
+        if flags == os.O_RDONLY and not path.exists():  # a folder that is gone needs no lock
             return True
     stack.callback(os.close, lock)
     if flags != os.O_RDONLY:

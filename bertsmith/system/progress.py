@@ -118,7 +118,7 @@ class _Screen:
             if now - bar._shown_at >= bar._interval:
                 bar._shown_at = now
                 print(bar.line(), file=sys.stderr, flush=True)
-        elif now - bar._began >= BAR_AFTER:
+        elif now - bar._began >= BAR_AFTER:  # on a terminal, where the bar is not shown yet
             if self._progress is None:
                 self._progress = _open_display()
             bar._task = self._progress.add_task(

@@ -144,7 +144,11 @@ class BulkEncoder:
     def _find(
         self, data: bytes, starts: NDArray[np.int64], lengths: NDArray[np.int64]
     ) -> NDArray[np.int64]:
-        """Return the id range of each chunk, int64 `[chunks]`; compute the ids of new chunks."""
+        """Return the id range of each chunk, int64 `[chunks]`; compute the ids of new chunks.
+
+        New short chunks of ASCII letters and digits are cut by `_cutter`, all at once. The other
+        ones that `_table` lacks are looked up in `_id_ranges`, one by one.
+        """
         keys = chunk_keys(data, starts, lengths)
         id_ranges = self._table.find(keys)
         missing = np.flatnonzero(id_ranges == NOT_FOUND)

@@ -228,7 +228,7 @@ class CallableTokenizer(ABC):
         width = max(lengths, default=0)
         if choice == "max_length":
             width = max_length or self.model_max_length
-            if width > LARGEST["max_length"]:
+            if width > LARGEST["max_length"]:  # transformers writes 1e30 where there is no limit
                 raise ConfigError(
                     "padding: found 'max_length', but this tokenizer has no limit. Pass max_length."
                 )

@@ -1,4 +1,4 @@
-"""Grouping of neighbouring texts into lists of a minimum size."""
+"""Grouping of neighbouring texts into lists of a minimum size, which are processed at once."""
 
 from collections.abc import Iterable, Iterator, Sized
 from typing import TypeVar

@@ -1,4 +1,7 @@
-"""Alignment of a text with its composed form (NFC): the origin of each composed character."""
+"""Alignment of a text with its composed form (NFC): the origin of each composed character.
+
+ModernBERT's tokenizer composes a text before it cuts it, and offsets are those of the original.
+"""
 
 import unicodedata
 from collections import deque

@@ -206,6 +206,7 @@ class Tokenizer(CallableTokenizer):
         return hashlib.sha256(written.encode("ascii")).hexdigest()
 
     def _identity(self) -> list[Any]:
+        """Return everything that decides ids, for the fingerprint."""
         settings = self.settings() | {
             "added_tokens": sorted(astuple(token) for token in self.added_tokens)
         }

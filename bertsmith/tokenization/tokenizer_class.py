@@ -1,4 +1,4 @@
-"""Checks that bertsmith can cut text as the tokenizer class of transformers that a folder names.
+"""Checks of the tokenizer class that a folder names: can bertsmith cut text as this class does?
 
 The files of a tokenizer, such as vocab.txt, do not say how text is cut: BertJapaneseTokenizer and
 BertTokenizer both have a vocab.txt. So a class is refused if it is not in `CLASSES` for the kind of
