@@ -41,6 +41,8 @@ LIMITS: dict[str, float] = {
     "signatures with over 9 parameters": 3,
     "test files with one name": 0,
 }
+"""The most cases of each thing that misleads a reader; `find_all` counts them. Names with several
+homes, for example, are public names that several modules define."""
 VAGUE_NAMES = ("found", "given", "known", "place")
 """Names that are counted, since they say nothing about the value."""
 LONG_FUNCTION = 60  # lines

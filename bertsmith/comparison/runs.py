@@ -46,7 +46,8 @@ from bertsmith.training.run_folder import RunFolder
 from bertsmith.training.run_progress import RunProgress
 
 RESULTS_KEY = "comparison"
-"""Key of `run.json` under which the metrics and costs of a finished run are stored."""
+"""Key of `run.json` under which the results of a finished run are stored: `figures` (the scores, as
+earlier versions called them), `cost`, the number of common `rows`, and what was guessed at gaps."""
 
 REPLACED_METRICS = ("mlm_", "lm_", "forward_", "backward_", "span_", "common_", "rtd_")
 """Prefixes of metrics that are left out, since common rows, gaps or another metric replace them."""
@@ -267,7 +268,6 @@ def _train_and_measure(
         "minutes": summary["elapsed_seconds"] / 60,
     }
     scores |= objective_scores(summary["held_out"])
-    # The scores keep the key "figures", which earlier versions gave them.
     results = {"rows": _common_rows(context.comparison), "figures": scores, "cost": cost}
     return {**results, **guesses} if guesses["sentences"] else results
 

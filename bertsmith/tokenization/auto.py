@@ -167,6 +167,7 @@ def _unlisted_tokens(
         for id_, entry in read_value(config, "added_tokens_decoder", dict, path, {}).items()
         if not _is_listed(entry, tokens)
     }
+    # The ids of these entries must agree with those of the vocabulary and the listed tokens.
     tokens_by_id = [*vocab, *(content for content in tokens if content not in pieces)]
     unlisted = list(listed_tokens(configured, tokens_by_id, path))
     tokens |= {token.content: token for token in unlisted}

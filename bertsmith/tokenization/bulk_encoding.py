@@ -146,8 +146,8 @@ class BulkEncoder:
     ) -> NDArray[np.int64]:
         """Return the id range of each chunk, int64 `[chunks]`; compute the ids of new chunks.
 
-        New short chunks of ASCII letters and digits are cut by `_cutter`, all at once. The other
-        ones that `_table` lacks are looked up in `_id_ranges`, one by one.
+        If there is a `_cutter`, it cuts the new short chunks of ASCII letters and digits, all at
+        once. All others that `_table` lacks are looked up in `_id_ranges`, one by one.
         """
         keys = chunk_keys(data, starts, lengths)
         id_ranges = self._table.find(keys)
