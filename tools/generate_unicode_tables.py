@@ -116,8 +116,8 @@ def replacing(key: str) -> Callable[[str], str]:
     """Build a SentencePiece normalizer with one rule: `key` becomes "B".
 
     The rule is a trie in the format of darts-clone, an array of 32-bit units, followed by the
-    replacement. A unit holds its label, a byte of the key, in bits 0 to 7, and in the bits from 10
-    on the xor of its own index and the base of its children. The child of byte b has the index
+    replacement. Bits 0 to 7 of a unit hold its label, a byte of the key. The bits from 10 on hold
+    the xor of its own index and the base of its children; the child of byte b has the index
     base ^ b. Bit 8 marks a unit at which a key ends: its child 0 has bit 31 and, in the other bits,
     the offset of the replacement, which is 0 here.
     """

@@ -123,7 +123,7 @@ class Child:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Close its pipe, at which it ends; make it end if it is at something else."""
+        """Close the pipe of its commands, at which it ends; kill it if it is still busy."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         with contextlib.suppress(BrokenPipeError):

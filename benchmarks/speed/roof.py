@@ -1,8 +1,8 @@
 """The roof: the speed of plain matrix products on this machine, measured beside the models.
 
 The products are so large that arithmetic alone limits them. A model's share of the roof is the
-useful operations that it does in a second (for real tokens, and masked-LM logits at the predicted
-positions only), divided by the operations that the products do in a second.
+number of useful operations that it does in a second, divided by that of the products. Useful are
+operations for real tokens, and for masked-LM logits at the predicted positions.
 """
 
 from collections.abc import Mapping, Sequence

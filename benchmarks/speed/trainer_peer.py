@@ -3,9 +3,10 @@
 "by default" computes in fp32, with rows padded to a fixed length. "tuned" follows the documentation
 of transformers: bf16 autocast, "medium" fp32 products, and rows of similar length in one batch,
 padded to the longest of them. "fully tuned" also has the options that bertsmith sets for its own
-process (`process_options.configure_process`), but keeps memory without a limit, as its logits are
-hundreds of megabytes: so the Trainer is 1.4 to 2 times as fast with a tiny model. All three compute
-attention in the default way of transformers; its other ways were within 3 % (mini, base, bf16).
+process (`process_options.configure_process`), but keeps freed memory of any size, as the Trainer's
+logits are hundreds of megabytes. With a tiny model this makes the Trainer 1.4 to 2 times as fast.
+All three compute attention in the default way of transformers; its other ways were within 3 %
+(mini, base, bf16).
 """
 
 import ctypes

@@ -2,8 +2,8 @@
 
 The process of a comparison has trained other recipes before, and libraries keep the memory of that.
 So a new process trains the recipe for a few steps, on the CPU, and reports its peak. It computes as
-the run did, but with one thread, so that one process holds everything: with more threads, several
-processes would compute, each with gradients of its own, and their number depends on the computer.
+the run did, but with one thread, so that one process holds everything. With more threads there
+would be several processes, each with gradients of its own, and how many depends on the computer.
 """
 
 import tempfile

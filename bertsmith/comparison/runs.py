@@ -8,9 +8,9 @@ repeated, and stopped runs continue from their checkpoint. A failed run is recor
 the other runs go on, and the next call tries the failed run again.
 
 All BERTs are evaluated by masked LM on the same held-out rows, the common rows
-(comparison/common_eval.py). If a recipe trains another system, such as a GPT, which has no masked
-LM, all models are also evaluated by gaps: each predicts one missing token in windows of held-out
-text (comparison/gap_evaluation.py).
+(comparison/common_eval.py). A recipe may train another system, such as a GPT, which has no masked
+LM. Then all models are also evaluated by gaps: each predicts one missing token in windows of
+held-out text (comparison/gap_evaluation.py).
 """
 
 import contextlib

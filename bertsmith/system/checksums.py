@@ -41,8 +41,8 @@ lists, only their existence is checked, not their content."""
 def recording_sums(directory: Path, *names: str) -> Iterator[None]:
     """Record checksums of the files that the block writes, if it ends without an error.
 
-    The old checksums are removed before the block, so that a process that is killed while it writes
-    leaves no wrong ones.
+    The old checksums are removed before the block. So if the process is killed while it writes, no
+    wrong checksums are left.
     """
     recorded, _ = _read_sums(SmallFiles(directory))
     sums = {name: digest for name, digest in recorded.items() if name not in names}

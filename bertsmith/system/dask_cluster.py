@@ -87,8 +87,8 @@ class DaskCluster:
                 self._limit_deaths([future.key for future in started])
                 if not pending:
                     return
-                # The earliest item first, so that an error names the item that workers died of,
-                # and not one that only waited for these workers.
+                # The earliest item first: if workers died, this is the item that they died of, and
+                # the error names it. Later items may only have waited for these workers.
                 for future in sorted(self._wait(list(pending)), key=pending.__getitem__):
                     if future.status == "lost":  # with its worker; another worker computes it again
                         continue

@@ -68,8 +68,8 @@ def _replacing(path: Path, mode: str) -> Iterator[IO[Any]]:
     If the block raises an error, the temporary file is removed, and `path` stays as it was.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    # Two threads that write one path have a temporary file each, and so do two machines that share
-    # the folder, whose processes may have one number.
+    # The random part of the name tells apart two threads that write one path, and two machines that
+    # share the folder, whose processes may have the same number.
     temporary = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}.tmp")
     lock: int | None = None
     try:

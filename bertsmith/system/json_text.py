@@ -1,7 +1,7 @@
-"""Parse JSON that may be damaged, so that all that can be wrong with it is a ValueError.
+"""Parse JSON that may be damaged; whatever is wrong with it, the error is a ValueError.
 
-For lists or objects that are nested too deep, which a damaged or foreign file of a few kilobytes
-may have, Python raises RecursionError, which is no ValueError.
+A damaged or foreign file of a few kilobytes may have lists or objects that are nested too deep. For
+these Python raises RecursionError, which is no ValueError.
 """
 
 import json

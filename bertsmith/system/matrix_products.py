@@ -29,8 +29,8 @@ DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16}
 Float32Route = Literal["highest", "medium"]
 """Way in which torch multiplies fp32 matrices, named as in `torch.set_float32_matmul_precision`."""
 
-# A product is "true fp32" when its relative error stays within a few rounding units (6e-8 each,
-# growing with the square root of the 512 terms summed); with rounding to bf16 it is about 3e-3.
+# A product is "true fp32" when its relative error stays within a few rounding units of 6e-8 each;
+# the error grows with the square root of the 512 terms summed. Rounded to bf16 it is about 3e-3.
 MAX_FLOAT32_ERROR = 2e-6
 # Numbers rounded to bf16 give about 3e-3; a sum kept in bf16 as well would be several times that.
 MAX_BF16_ERROR = 1e-2

@@ -26,7 +26,7 @@ def import_modules(names: Sequence[str]) -> None:
         except BertsmithError:
             raise
         except Exception as error:  # the module is the user's own, and may raise any
-            # The missing module is this one or a package around it, not one that it imports.
+            # `name` or a package around it is missing, not a module that `name` itself imports.
             if isinstance(error, ModuleNotFoundError) and f"{name}.".startswith(f"{error.name}."):
                 raise ConfigError(
                     f"{option('import', name)}: {error}. Install the package that has it, or "

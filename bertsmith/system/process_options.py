@@ -7,12 +7,10 @@ import platform
 from bertsmith.system.cgroups import cpu_limit
 from bertsmith.system.cores import available_cores
 
-# Options of glibc's mallopt (numbers of malloc.h): the size from which an array gets its own pages,
-# how much free memory the C library keeps before it returns some to the system, and how many heaps
-# the threads of a process have.
-M_MMAP_THRESHOLD = -3
-M_TRIM_THRESHOLD = -1
-M_ARENA_MAX = -8
+# Options of glibc's mallopt, with their numbers in malloc.h.
+M_MMAP_THRESHOLD = -3  # the size from which an array gets its own pages
+M_TRIM_THRESHOLD = -1  # how much free memory is kept before some is returned to the system
+M_ARENA_MAX = -8  # how many heaps the threads of a process have
 
 MAX_KEPT_BYTES = 32 * 2**20
 """Size of the largest array whose pages are kept and used again; glibc allows no more. Gradients of
@@ -28,9 +26,9 @@ def configure_process(*, has_one_heap: bool = False) -> None:
     """
     if cpu_limit() is not None:  # torch counts the machine's cores, not the container's
         os.environ.setdefault("OMP_NUM_THREADS", str(available_cores()))
-    # By default glibc returns freed arrays from 128 kB on to the system (a limit that rises as such
-    # arrays are freed), and gets new pages from it one by one. Keeping the pages trains a tiny
-    # model faster (39,000 tokens/s on one core, not 37,600).
+    # By default glibc returns freed arrays to the system if they are larger than 128 kB (this limit
+    # rises as such arrays are freed). For the next array it gets new pages, one by one. Keeping the
+    # pages trains a tiny model faster (39,000 tokens/s on one core, not 37,600).
     if platform.libc_ver()[0] == "glibc":
         libc = ctypes.CDLL(None)
         libc.mallopt(M_MMAP_THRESHOLD, MAX_KEPT_BYTES)

@@ -14,8 +14,8 @@ SIGNALS = tuple(filter(None, (signal.SIGINT, signal.SIGTERM, HANG_UP)))
 """Stop signals. If the whole process group gets one, only the main process acts on it: the workers
 ignore them."""
 REPEAT_SECONDS = 2.0
-"""If a signal comes at most this long after another, both are one request: a key was pressed twice,
-or the end of a job was signalled to the process group and to each of its processes."""
+"""Time within which a second signal is the same request as the first. A key may be pressed twice,
+or the end of a job may be signalled to the process group and to each of its processes."""
 NEVER = -float("inf")
 
 

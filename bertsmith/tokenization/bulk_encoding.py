@@ -34,8 +34,8 @@ BLOCK_BYTES = 1 << 18  # the arrays for a block fit into a processor's cache
 MAX_KEPT = 1 << 19
 MAX_CACHED_BYTES = 64  # longer chunks recur too seldom to be cached
 
-# The place of a chunk's ids in the list of all ids is one integer, its id range: the index of the
-# first id and, in the lowest 24 bits, the number of ids.
+# The ids of all chunks are in one list. Where the ids of a chunk are is one integer, its id range:
+# the lowest 24 bits are the number of its ids, and the others the index of the first one.
 _COUNT_BITS = 24
 _COUNT_MASK = (1 << _COUNT_BITS) - 1
 _SPACE, _PUNCTUATION, _PART = range(3)  # kinds of bytes, in the order in which `_cut` compares them

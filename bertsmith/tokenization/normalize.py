@@ -1,12 +1,17 @@
 """BERT's text normalization, and the splitting into words that follows it.
 
-The steps (Devlin et al. 2018, released code) are: remove controls and make white space plain
-spaces; put spaces around Chinese characters; decompose and drop accents; lowercase; then split at
-spaces, each punctuation character a word. Each step looks at one character alone, so one
-`str.translate` does all steps before the splitting. The exception is the canonical reordering
-of marks, which is visible only around the few marks that are not dropped; text with such a mark
-takes a slower path. Characters have the classes of `unicode_tables`, whatever the running Python's
-Unicode version.
+The steps (Devlin et al. 2018, released code) are:
+
+1. Remove controls, and make white space plain spaces.
+2. Put spaces around Chinese characters.
+3. Decompose characters and drop accents.
+4. Lowercase.
+5. Split at spaces, with each punctuation character a word.
+
+The first four look at one character alone, so one `str.translate` does them. The exception is the
+canonical reordering of marks, which is visible only around the few marks that are not dropped; text
+with such a mark takes a slower path. Characters have the classes of `unicode_tables`, whatever the
+running Python's Unicode version.
 """
 
 import re

@@ -3,8 +3,9 @@
 Each token has a log probability; of all ways to cut a word the one of the highest sum is taken
 (Kudo 2018, section 3.2; found by Viterbi's algorithm). A space is written `▁` and belongs to the
 word after it. Ids, tokens and offsets equal those of the `tokenizers` library (Unigram,
-WhitespaceSplit, Metaspace, and ALBERT's normalizers), except for a text that begins with characters
-that the charsmap removes: the library's offsets are too small by the number of these characters.
+WhitespaceSplit, Metaspace, and ALBERT's normalizers). The exception is a text that begins with
+characters which the charsmap, SentencePiece's normalization table, removes. There the library's
+offsets are too small by the number of these characters.
 """
 
 from collections.abc import Iterator, Sequence

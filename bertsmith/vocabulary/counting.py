@@ -52,9 +52,9 @@ def count_texts(
 
     A document's own text decides whether it is held out, by the hash that also splits a corpus. So
     the documents that a corpus of the same texts holds out, with the same or a smaller share, are
-    held out here, too. Small corpora are an exception: if no document's hash is below the share,
-    the corpus holds out one document all the same, and the tokenizer learns from this document (in
-    43 % of corpora of 40 documents, in 2 % of those of 200).
+    held out here, too. Small corpora may be an exception. If no document's hash is below the share,
+    the corpus holds out one document all the same, and the tokenizer learns from this document.
+    That is so in 43 % of corpora of 40 documents, and in 2 % of those of 200.
 
     Args:
         texts: files to read, or texts in memory.

@@ -1,8 +1,8 @@
 """Pruning of a learned vocabulary: drops the least used tokens.
 
-Merging builds long tokens from short ones, and many of the short ones are never used again:
-encoding takes the longest match, such as 'river', so 'rive', from which it was merged, is hardly
-used.
+Merging builds long tokens from short ones, and many of the short ones are never used again.
+'river', for example, was merged from 'rive' and '##r'. Encoding takes the longest match, so that
+'rive' is hardly used.
 """
 
 import math

@@ -1,6 +1,6 @@
-"""Words as sequences of tokens, with pair counts kept under merges.
+"""Words as sequences of tokens, and counts of neighbouring tokens, for learning BPE and WordPiece.
 
-The tokens of all words are in one flat array, each linked to its neighbours, so a merge reads and
+The tokens of all words are in one flat array, each linked to its neighbours. So a merge reads and
 writes only the entries where its pair occurs, in a handful of array operations. Memory is some 30
 bytes for each character of the distinct words, and 30 for each pair of tokens that ever were
 neighbours.

@@ -2,8 +2,8 @@
 
 The most frequent pairs of neighbouring tokens are merged to new tokens, as in byte-pair encoding. A
 new token's score is the log of its share of all tokens in the texts' words (Kudo 2018, section
-3.2), but at least a little above the sum of the scores of the old tokens that it consists of:
-otherwise no word would be cut into the new token.
+3.2). It is raised, if necessary, to a little above the sum of the scores of the old tokens in place
+of which it stands: with a lower score, no word would be cut into the new token.
 """
 
 import math
