@@ -95,6 +95,7 @@ class Module:
             if isinstance(node, ast.Import):
                 yield from ((alias.name, node) for alias in node.names if alias.name in names)
             elif isinstance(node, ast.ImportFrom) and node.module:
+                # `from a import b` imports the module a.b if there is one, else the module a.
                 inner = [f"{node.module}.{alias.name}" for alias in node.names]
                 for target in {name if name in names else node.module for name in inner} & names:
                     yield target, node

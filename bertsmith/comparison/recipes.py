@@ -293,6 +293,12 @@ def _with_evaluations(recipe: AnyRecipe, plan: RowPlan) -> AnyRecipe:
 def _build_task(
     name: str, table: Mapping[str, Any], path: Path, settings: ComparisonSettings
 ) -> ComparedTask:
+    """Build a task from its table in the comparison file `path`.
+
+    Raises:
+        ConfigError: the task is unknown, lacks its eval file, or has a key that is set for all.
+        InputError: one of its files does not exist.
+    """
     source = f"{path}: tasks.{name}"
     values = dict(table)
     task_name = values.pop("task", None)

@@ -160,6 +160,12 @@ class DaskCluster:
             )
 
     def _result(self, future: Any, item: object) -> Any:
+        """Return the result of an item, or raise the error of its work.
+
+        Raises:
+            ConfigError: the scheduler has ended, too many workers died of the item, or a worker has
+                no bertsmith.
+        """
         import distributed
 
         if future.status == "cancelled":
@@ -268,6 +274,11 @@ def _quiet(logger: str) -> Iterator[None]:
 
 
 def _check_workers(client: Any, address: str) -> None:
+    """Check that there is a worker, and that all processes have this version of bertsmith.
+
+    Raises:
+        ConfigError: there is none, or a process has another version or no bertsmith.
+    """
     try:
         client.wait_for_workers(1, timeout=WORKERS_SECONDS)
     except TimeoutError as error:

@@ -87,6 +87,8 @@ def current_choices(precision: Precision, attention: Mapping[str, str]) -> Compu
 def select_device(name: str | torch.device) -> torch.device:
     """Return the torch device for `auto`, `cpu`, `cuda`, `cuda:1` or `mps`, or for a device.
 
+    `auto` is the first of cuda, mps and cpu that this machine has.
+
     Raises:
         ConfigError: the device is unknown or this machine does not have it.
     """

@@ -28,6 +28,7 @@ class Merger:
         return self._merge_by_rescanning(symbols)
 
     def _merge_by_rescanning(self, symbols: list[int]) -> list[int]:
+        """Merge the best pair again and again; `merges` has rank and merged symbol of each pair."""
         find = self._ranks.get
         none = (math.inf, -1)  # ranks after every merge
         merges = [find(pair, none) for pair in pairwise(symbols)]

@@ -112,6 +112,7 @@ class BulkEncoder:
         return np.concatenate([no_ids, *ids]), np.concatenate([no_counts, *counts])
 
     def _encode_block(self, texts: Sequence[bytes]) -> tuple[Ids, NDArray[np.int64]]:
+        """Encode the texts of a block; the results are as in `encode`."""
         if max(len(self._id_ranges), len(self._id_ranges.ids)) > MAX_KEPT:
             self._forget()
         data = pad(b" ".join([b"", *texts, b""]))

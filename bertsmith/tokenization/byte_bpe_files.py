@@ -219,6 +219,7 @@ def write_byte_bpe(
 def _tokenizer_object(
     vocab: Mapping[str, int], merges: Sequence[str], ids: Mapping[str, int], settings: Json
 ) -> Json:
+    """Build the content of tokenizer.json: RoBERTa's with two separators, else ModernBERT's."""
     spaces = {name: settings[name] for name in SPACES}
     cls_token, sep_token = settings["cls_token"], settings["sep_token"]
     frame = frame_object(ids, settings, settings["pair_type_id"])

@@ -326,6 +326,7 @@ def _pairs(text: Any, text_pair: Any) -> list[tuple[Any, Any]]:
     Raises:
         InputError: `text` is neither a text nor a list, or the numbers of texts and pairs differ.
     """
+    # One text or pair; then a list of texts and pairs; then two lists
     if isinstance(text, str):
         return [(text, text_pair)]
     if not isinstance(text, list | tuple):

@@ -140,6 +140,7 @@ class ChunkTable:
             self._insert(keys, values)
 
     def _insert(self, keys: Keys, values: NDArray[np.int64]) -> None:
+        """Put keys into their rows where these are free, and try the next row for the others."""
         free = np.flatnonzero((self._table[keys.row_indices, _VALUE] == 0) & ~keys.long)
         low, high, row_indices, _ = keys.at(free)
         # Of different keys for one free row the last gets it; the others go to the next rows.

@@ -283,6 +283,7 @@ def _tokenizer_class(ids: Mapping[str, int], settings: Json) -> str:
 def _tokenizer_object(
     pieces: Sequence[tuple[str, float]], ids: Mapping[str, int], settings: Json
 ) -> Json:
+    """Build the content of tokenizer.json."""
     metaspace = {
         "type": "Metaspace",
         "replacement": SPACE,

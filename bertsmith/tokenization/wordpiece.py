@@ -70,6 +70,7 @@ class WordPiece:
         start = 0
         ids = []
         while start < size:
+            # The longest match, among prefixes of the rest that are no longer than any token
             end = start + longest if longest < size - start else size
             while (id_ := find(word[start:end])) is None:
                 end -= 1

@@ -196,6 +196,7 @@ def write_wordpiece(
 
 
 def _tokenizer_object(pieces: Sequence[str], ids: Mapping[str, int], settings: Json) -> Json:
+    """Build the content of tokenizer.json."""
     return tokenizer_object(
         ids,
         settings,
