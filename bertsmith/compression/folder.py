@@ -27,7 +27,7 @@ from bertsmith.model.bert import BertModel
 from bertsmith.model.electra_pair import GENERATOR
 from bertsmith.model.hub import CARD_FILE, is_own_card
 from bertsmith.model.model_folder import ModelFolder, read_folder
-from bertsmith.model.nested_folder import MODULES_FILE
+from bertsmith.model.nested_folder import MODULES_FILE, module_name
 from bertsmith.model.saving import save_model
 from bertsmith.system.checksums import recording_sums
 from bertsmith.system.files import atomic_dir, check_is_no_mount, write_json
@@ -44,7 +44,10 @@ RECORD_FILE = "compression.json"
 
 @dataclass(frozen=True)
 class SourceModel:
-    """Model to make smaller, as it was read, and the corpus to score it on, if there is one."""
+    """Model to make smaller, as it was read.
+
+    `corpus` is the folder of a corpus to score it on, if there is one.
+    """
 
     folder: ModelFolder
     model: BertModel
@@ -69,7 +72,9 @@ class CompressionResult:
     facts: Mapping[str, Any]
     """The parts that were kept, as JSON values: the layers, or the number of tokens."""
     comparison: ModelComparison
+    """Size, speed and scores of both models, side by side."""
     notes: tuple[str, ...] = ()
+    """Remarks for the user, such as what was left out."""
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -87,7 +92,10 @@ class CompressionResult:
 
 @dataclass(frozen=True)
 class SmallerModel:
-    """Smaller model that is not saved yet."""
+    """Smaller model that is not saved yet.
+
+    `description`, `facts` and `notes` become those of the `CompressionResult`.
+    """
 
     model: BertModel
     tokenizer: Tokenizer
@@ -131,7 +139,11 @@ def check_model_out(out: Path, source: Path, *, overwrite: bool) -> None:
 def save_and_compare(
     source: SourceModel, smaller: SmallerModel, out: Path, comparison_input: ComparisonInput
 ) -> CompressionResult:
-    """Save the smaller model, compare it with its source, and record both."""
+    """Save the smaller model, compare it with its source, and record both.
+
+    `comparison_input` says on which data both are compared; with a corpus in its place, they are
+    scored on held-out rows of the corpus.
+    """
     report = smaller.model.load_report
     notes = smaller.notes
     if report is not None and report.unused:
@@ -163,6 +175,7 @@ def save_and_compare(
         records = [*read_settings(source.folder.files, RECORD_FILE, []), record]
         write_json(folder / RECORD_FILE, records)
         config = to_jsonable(smaller.model.config)
+        # The card is written from the entries that run.json has after a training run.
         write_card(
             folder, {"config": {"model": config}, "compression": records}, out.resolve().name
         )
@@ -170,6 +183,7 @@ def save_and_compare(
 
 
 def _measure_on_corpus(source: SourceModel, smaller: SmallerModel) -> Measure | None:
+    """Build the function that scores a model on the corpus; None if there is nothing to score."""
     if source.corpus is None or "masked_lm" not in smaller.model.heads:
         return None
     objective = corpus_objective(source.corpus, smaller.model, source.tokenizer)
@@ -197,6 +211,6 @@ def _move_model_to_root(folder: Path) -> None:
     """Change modules.json to say that the model is in the folder itself, not in one below it."""
     modules = SmallFiles(folder).read_json(MODULES_FILE, list)
     for module in modules:
-        if module.get("path") and str(module.get("type", "")).endswith(".Transformer"):
+        if module_name(module) == "Transformer":
             module["path"] = ""
     write_json(folder / MODULES_FILE, modules)

@@ -25,7 +25,7 @@ FORWARD_ROWS = 32
 
 
 def open_corpus(path: Path, tokenizer: Tokenizer) -> Corpus:
-    """Open the training split of a corpus, which must have this tokenizer.
+    """Open the training split of a corpus, which must have been built with this tokenizer.
 
     Raises:
         CheckpointError: the corpus was built with another tokenizer.
@@ -62,7 +62,7 @@ def corpus_objective(path: Path, model: BertModel, tokenizer: Tokenizer) -> Pret
         corpus,
         Corpus.open(path, "held_out"),
         PretrainingSettings(max_length=max_length, pairs=pairs),
-        batch_size=1,
+        batch_size=1,  # of training steps, of which there are none
         micro_batch_size=FORWARD_ROWS,
     )
 
@@ -70,7 +70,8 @@ def corpus_objective(path: Path, model: BertModel, tokenizer: Tokenizer) -> Pret
 def measure_held_out(objective: Pretraining, kept_ids: Tensor | None, unk_id: int) -> Measure:
     """Build a function that measures any model on the same held-out rows.
 
-    A model whose vocabulary has only the tokens of `kept_ids` reads the rows in its own ids.
+    A model whose vocabulary has only the tokens of `kept_ids` reads the rows in its own ids. Other
+    models, such as the one that is made smaller, read them as they are.
 
     Args:
         objective: gives the rows, in ids of the whole vocabulary, and computes losses.

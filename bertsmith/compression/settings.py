@@ -75,6 +75,7 @@ class CompressSettings(InferenceCompute):
     overwrite: bool = False
     """Replace an earlier model in --out."""
 
+    # The command sets these options once it has read the model's folder: they differ by task.
     columns: tyro.conf.Suppress[Any] = None
     """Columns of the files."""
 

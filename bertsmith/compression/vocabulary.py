@@ -82,7 +82,8 @@ def count_used_tokens(
 ) -> tuple[Counts, Counts]:
     """Count how often the texts or the corpus use each token, as `count_text_tokens` does.
 
-    A corpus does not say which words became [UNK], so nothing is counted in them.
+    `report` counts the lines or rows of the texts that are skipped. A corpus does not say which
+    words became [UNK], so nothing is counted in them.
 
     Raises:
         InputError: the texts cannot be read, or have no word.
@@ -122,6 +123,7 @@ def sample_texts(settings: VocabularySettings, source: SourceModel) -> list[str]
     if source.corpus is None:
         # A token has fewer than 8 characters on average, so this is enough text.
         beginnings = (text[: 8 * RANDOM_TOKENS] for text in read_texts(settings))
+        # `first_of` stops after some number of characters, so that measuring takes little time.
         return first_of(itertools.islice(beginnings, RANDOM_TEXTS), len)
     corpus = open_corpus(source.corpus, source.tokenizer)
     starts = corpus.sentence_starts[corpus.document_starts]
@@ -140,13 +142,14 @@ def count_text_tokens(tokenizer: Tokenizer, texts: Iterable[str]) -> tuple[Count
     """
     counts: Counts = np.zeros(tokenizer.vocab_size, dtype=np.int64)
     counts_in_unknown = np.zeros_like(counts)
+    # The tokens into which a word may be cut; added tokens come after them in the vocabulary.
     id_of_piece = {piece: id_ for id_, piece in enumerate(tokenizer.vocab[: tokenizer.num_pieces])}
     for batch in group_by_size(texts, BATCH_CHARS):
         ids, lengths = tokenizer.encode_batch_ids(batch)
         counts += np.bincount(ids, minlength=len(counts))
         if not isinstance(tokenizer, WordPieceTokenizer):
             continue
-        ends = np.cumsum(lengths)
+        ends = np.cumsum(lengths)  # of each text among the ids of the batch
         positions = np.flatnonzero(ids == tokenizer.unk_id)
         indices_with_unknown = np.unique(np.searchsorted(ends, positions, "right")).tolist()
         for index in indices_with_unknown:
@@ -179,7 +182,8 @@ def _unfinished_ids(
 ) -> Iterator[int]:
     """Yield the ids of the tokens that each unknown word has before cutting fails.
 
-    As in WordPiece, each token is the longest one of the vocabulary at its place.
+    As in WordPiece, each token is the longest one of the vocabulary at its place. `id_of_piece` has
+    the ids of the tokens into which words may be cut.
     """
     for word in tokenizer.words(text):
         token_ids: list[int] = []

@@ -40,8 +40,8 @@ def open_cache(directory: Path, facts: Mapping[str, Any]) -> None:
     """Create a cache, or check the existing one.
 
     Args:
-        facts: entries of the manifest, with the keys of `DIFFERENCES`. If "hidden" is false, a
-            cache in which it is true can be used, too.
+        facts: entries of the manifest, with the keys of `DIFFERENCES`. "hidden" says whether the
+            cache has last-layer vectors. If they are not needed, a cache with them is used, too.
 
     Raises:
         ConfigError: the folder is not a cache, or has other outputs.

@@ -1,4 +1,4 @@
-"""The objective of fine-tuning with a teacher.
+"""The objective of fine-tuning with a teacher: what the training loop asks for batches and losses.
 
 The loss has three terms: the task's own loss on the labels, the loss on the teacher's outputs as
 soft targets (Hinton et al. 2015), and the distance (1 - cosine) of the last-layer vectors of
@@ -51,14 +51,15 @@ class DistillationWeights:
 class Distillation(Objective[BertModel, Batch]):
     """The objective of a task with a teacher (Hinton et al. 2015, section 2).
 
-    It is an `ExampleObjective`, as `FineTuning` is, so a run of fine-tuning trains with either.
+    It has the methods and properties of `FineTuning`, the objective without a teacher, so a run of
+    fine-tuning trains with either (`ExampleObjective`).
 
     Args:
         labelled: the task over its labelled examples, with the eval examples.
         teacher: the source of the teacher's outputs.
         weights: weight of each term of the loss.
         unlabelled: the same task over texts without labels; None if there are none.
-        facts: entries of `identity` that identify the teacher.
+        facts: entries of `identity` that identify the teacher; a resumed run must have equal ones.
     """
 
     def __init__(
@@ -139,6 +140,7 @@ class Distillation(Objective[BertModel, Batch]):
         return self.teacher.prepare(batch)
 
     def counts(self, batch: Batch) -> dict[str, int]:
+        """Count the predictions of each term of the loss; sums are divided by these counts."""
         task = self.task
         has_labels = UNLABELLED not in batch.targets
         counts = {
@@ -214,4 +216,5 @@ def divide_batch(batch_size: int, num_labelled: int, num_unlabelled: int) -> tup
 
 
 def _without_labels(batch: Batch) -> Batch:
+    """Mark a batch as one without labels; the value of the mark has no meaning."""
     return replace(batch, targets={**batch.targets, UNLABELLED: torch.ones(())})

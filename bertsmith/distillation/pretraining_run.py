@@ -56,7 +56,7 @@ higher rate than a whole model that is trained further."""
 def shorten_in_family(
     settings: PretrainingStudentSettings, model: BertModel
 ) -> tuple[BertModel, str]:
-    """Build the student of a loaded model, in the requested family."""
+    """Build the student of a loaded model, in the requested family; describe its origin."""
     student, made_of = shorten(settings, model)
     if settings.family == "teacher" or student.config.model_type == settings.family:
         return student, made_of
@@ -90,7 +90,7 @@ class DistillPretrainingJob:
 
     @property
     def as_pretrain_job(self) -> PretrainJob:
-        """The job as one of pre-training that continues the student."""
+        """The job as one of pre-training that continues from the student's initial weights."""
         rate = self.optim.learning_rate or LEARNING_RATE
         optim = replace(self.optim, learning_rate=rate)
         return PretrainJob(
@@ -122,7 +122,10 @@ class ResolvedDistillation:
 
 
 class DistillPretrainingRun(Run[ResolvedDistillation, tuple[dict[str, Any], Pretraining]]):
-    """Pre-training of a student; the result is its summary and the pre-training objective."""
+    """Pre-training of a student; the result is its summary and the pre-training objective.
+
+    `run` is inherited. It calls `check`, `resolve`, `build` and, after training, `build_result`.
+    """
 
     def __init__(
         self,
@@ -142,6 +145,7 @@ class DistillPretrainingRun(Run[ResolvedDistillation, tuple[dict[str, Any], Pret
 
     def check(self) -> None:
         self.job.training.check_length()
+        # The entry "comparison" of run.json, which is written last, says that a run is finished.
         self.folder.check(resume=self.resume, overwrite=self.overwrite, final_key="comparison")
         self.job.distillation.check_out(self.folder.path)
         check_outside(self.folder.path, self.job.corpus)
@@ -165,7 +169,10 @@ class DistillPretrainingRun(Run[ResolvedDistillation, tuple[dict[str, Any], Pret
             corpus,
             machine,
             source=SourceFacts(
-                made_of, {"teacher": teacher_fingerprint}, student.config, "masked_lm"
+                name=made_of,
+                weights={"teacher": teacher_fingerprint},
+                config=student.config,
+                objective="masked_lm",
             ),
             previous=self.folder.read_run()[CONFIG] if self.resume else None,
             teacher=teacher.config,

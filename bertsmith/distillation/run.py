@@ -1,5 +1,6 @@
 """Distillation for a task: a smaller model is made from a fine-tuned teacher and examples.
 
+The training is that of `bertsmith finetune`, with a teacher: `distill` is called as `finetune` is.
 The student starts from layers of its teacher and is trained on labels and on the teacher's outputs.
 The loss on last-layer vectors is off by default. With 3 of the 6 layers of all-MiniLM-L6-v2 on
 SST-2 (teacher 0.864, two seeds), students trained on the teacher's 2,000 sentences reached 0.846
@@ -98,7 +99,7 @@ class Distilled:
 
 @dataclass(frozen=True)
 class LoadedTeacher:
-    """A teacher from its folder: the fp32 model and its task."""
+    """A teacher from its folder: the fp32 model and its task, such as text classification."""
 
     path: Path
     model: BertModel
@@ -109,7 +110,11 @@ class LoadedTeacher:
 
 
 class DistillationRun(FinetuningRun):
-    """Fine-tuning of a student, which ends with a comparison with its teacher."""
+    """Fine-tuning of a student, which ends with a comparison with its teacher.
+
+    `run` is inherited. It calls `check`, `load` for models and examples, and, once the student is
+    trained, `score`. The arguments are those of `distill`.
+    """
 
     def __init__(
         self,
@@ -155,6 +160,7 @@ class DistillationRun(FinetuningRun):
         if self.dataset is None:  # the examples are in files, which can be read for each model
             comparison = compare_with_teacher(self.settings, self.distill_settings, self.say)
         num_unlabelled = resolved.facts["distillation"]["num_unlabelled"]
+        # The report says of which weights the student was made, as `_load_student` wrote it.
         return Distilled(scored, resolved.load_report, num_unlabelled, comparison)
 
 
@@ -171,8 +177,15 @@ def distill(
 ) -> Distilled:
     """Train a smaller model to predict as a fine-tuned one does.
 
-    The student starts from `settings.model`, which must be `distill_settings.start`. Other
-    arguments are those of `finetune`.
+    The student starts from `settings.model`, which must be `distill_settings.start`.
+
+    Args:
+        callbacks: objects that are told of each step and evaluation.
+        resume_command: what the user runs to continue a stopped run, for messages.
+        dataset: the examples; by default those of the settings' files.
+        begin_series: if this is the first run of a new series, such as one of several seeds, the
+            function that locks and clears the folder of the series; else None.
+        say: displays a line about the progress.
 
     Raises:
         CheckpointError: the teacher has another task, or the student another vocabulary.
@@ -251,7 +264,13 @@ def _load_student(
     dataset: TaskDataset[Any],
     machine: Machine,
 ) -> tuple[PreparedRun, BertModel]:
-    """Load teacher and student, and encode labelled and unlabelled examples."""
+    """Load teacher and student, and encode labelled and unlabelled examples.
+
+    `machine` says on which device, in which precision and in how many processes the run computes.
+
+    Returns:
+        The prepared run, and the student.
+    """
     if isinstance(settings, ClassifySettings) and settings.cell is not None:
         raise ConfigError(
             f"{option('cell')} has no use beside {option('teacher')}: a new LSTM or GRU learns "
@@ -268,6 +287,7 @@ def _load_student(
     tokenizer = folder.tokenizer
     check_vocabularies(teacher.path, teacher.tokenizer, settings.model, tokenizer)
     model, made_of = shorten(distill_settings, start_model)
+    # Where pre-training taught [CLS] little, its attention in the last layer begins uniform.
     attention = reset_cls_queries(model, folder, settings, dataset.task.head)
     if settings.from_scratch:
         made_of = f"only the config; all weights start at random ({option('from_scratch', True)})"
@@ -275,13 +295,13 @@ def _load_student(
     # Both models read the same rows, so the model with the smaller maximum length limits rows.
     max_positions = min(model.config.max_length, teacher.model.config.max_length)
     limit = max_text_length(tokenizer, max_positions, settings.max_length)
-    tokenizer.model_max_length = limit
+    tokenizer.model_max_length = limit  # the student's folder gets it with the tokenizer
     unlabelled = _read_unlabelled(settings, distill_settings, dataset)
     objectives = _build_objectives(
         settings, distill_settings, dataset, tokenizer, unlabelled, machine
     )
-    # Vectors from a cache are rounded to fp16, so a run that began without a cache is not resumed
-    # with one.
+    # A run is resumed only with equal facts. Vectors from a cache are rounded to fp16, so a run
+    # that began without a cache is not resumed with one.
     facts = {"teacher": teacher.fingerprint, "is_cached": distill_settings.cache is not None}
     # The teacher computes its outputs in each step, or once for all rows if there is a cache.
     live = _to_live_teacher(teacher, machine, hidden=weights.hidden_weight > 0)
@@ -348,8 +368,10 @@ def _build_objectives(
 ) -> list[FineTuning]:
     """Build the objectives over labelled and, if there are any, unlabelled examples.
 
-    Rows of labelled examples are numbered first, then rows of unlabelled examples.
+    Rows of labelled examples are numbered first, then rows of unlabelled examples: a cache of the
+    teacher's outputs finds them by these numbers.
     """
+    # Texts in each update: labelled ones and, if there are any, unlabelled ones.
     sizes: Sequence[int] = (settings.batch_size,)
     if unlabelled:
         sizes = divide_batch(settings.batch_size, len(dataset.train), len(unlabelled))
@@ -447,6 +469,7 @@ def _open_stored_teacher(
     max_length: int,
     say: Say,
 ) -> Teacher:
+    """Open the cache in `directory`, and first compute the outputs of `live` that it lacks."""
     texts = join_texts([objective.train.encoded.rows for objective in objectives])
     facts: Mapping[str, Any] = {
         "teacher": teacher.fingerprint,

@@ -1,4 +1,7 @@
-"""Teachers for distillation: a model's outputs for a batch, without any loss."""
+"""Teachers for distillation: a model's outputs for a batch, without any loss.
+
+A batch carries *targets* by name: tensors such as labels, from which losses are computed.
+"""
 
 import hashlib
 import json
@@ -30,7 +33,10 @@ class Teacher(Protocol):
     """Source of a teacher's outputs: the model (`LiveTeacher`), or files (`StoredTeacher`)."""
 
     def prepare(self, batch: Batch) -> Batch:
-        """Add the targets that `outputs` needs; called in the process that makes the batch."""
+        """Add the targets that `outputs` needs.
+
+        It is called in the process that makes the batch, which may be another one than computes it.
+        """
         ...
 
     def outputs(self, batch: Batch) -> TeacherOutput:

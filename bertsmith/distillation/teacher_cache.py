@@ -188,6 +188,7 @@ def stored_teacher(
     cache_facts = {**facts, "texts": hash_texts(texts), "hidden": teacher.hidden}
     open_cache(directory, cache_facts)
     tokens = np.array(texts.lengths, dtype=np.int64)
+    # A task such as tagging has an output for each token, a classifier one for each text.
     lengths = tokens if teacher.task.reads_tokens else np.ones_like(tokens)
     outputs = StoredRows(directory, "outputs", lengths)
     hidden = StoredRows(directory, "hidden", tokens) if teacher.hidden else None
@@ -241,6 +242,7 @@ def compute_outputs(
             computed.append((from_teacher.hidden.half(), lengths))
         for row_arrays, (values, sizes_of_rows) in zip(arrays, computed, strict=True):
             values_of_rows = torch.split(values.cpu(), sizes_of_rows)
+            # The batch has the longest texts first; `order` says which text of the group each is.
             for index, row_values in zip(batch.order, values_of_rows, strict=True):
                 row_arrays[group[index]] = row_values.numpy()
     return arrays

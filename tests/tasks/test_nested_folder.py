@@ -83,7 +83,10 @@ def test_a_chosen_pooling_is_that_of_a_copy(folder, tmp_path, has_pooling):
     np.testing.assert_allclose(expected, theirs, atol=1e-5)
 
 
-def test_a_smaller_copy_has_the_model_in_the_folder_itself(folder, tmp_path):
+@pytest.mark.parametrize("prefix", ["sentence_transformers.models.", ""])
+def test_a_smaller_copy_has_the_model_in_the_folder_itself(folder, tmp_path, prefix):
+    modules = (folder / "modules.json").read_text()
+    (folder / "modules.json").write_text(modules.replace("sentence_transformers.models.", prefix))
     words = ["--layers", "0,1", "--out", str(tmp_path / "out"), "--precision", "fp32"]
     compress([str(folder), *words], ["bertsmith", "compress"])
     modules = json.loads((tmp_path / "out" / "modules.json").read_text())
