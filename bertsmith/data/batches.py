@@ -1,7 +1,8 @@
-"""Batches: the tokens of several sequences, packed into one row without padding.
+"""The batch that a model computes: several sequences, packed into one row without padding.
 
-`lengths` has the sequences' lengths, longest first, so that sequences of similar length are
-neighbours, and attention can compute them as one dense block.
+A sequence is one row of a padded batch, such as `[CLS] text [SEP]`. The longest sequence comes
+first, so that sequences of similar length are neighbours, and attention can compute them as one
+dense block.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,21 +15,26 @@ import torch
 from torch import Tensor
 
 Queries = Literal["all", "first", "last"]
-"""The tokens of each sequence whose vectors are wanted: all, or the first or last one alone."""
+"""The tokens of each sequence whose final vectors are wanted: all, or the first or last one alone.
+Only these tokens are queries of the attention in the last layer."""
 
 
 @dataclass(frozen=True)
 class Batch:
     """Packed sequences and their targets.
 
-    Shapes: `input_ids`, `token_type_ids` and `position_ids` are int64 `[tokens]`, where `tokens ==
-    sum(lengths)`; `lengths` never increases from one sequence to the next. `targets` has the
-    objective's targets by name; indices in them are positions in the packed row. `order[i]` is the
-    index of packed sequence `i` in the list passed to `pack`. `columns` is needed only if the
-    caller's attention mask has holes, that is, padding between real tokens: then it is the column
-    of each token in the caller's padded rows, int64 `[tokens]`, otherwise None. `step_indices[i]`
-    is the index of packed sequence `i` among all sequences of its training step, by which the
-    dropout of the sequence is drawn; outside of training `step_indices` is empty.
+    Attributes:
+        input_ids, token_type_ids: int64 `[tokens]`, where `tokens == sum(lengths)`.
+        position_ids: int64 `[tokens]`; they begin at 0 in each sequence.
+        lengths: number of tokens of each sequence; it never increases from one to the next.
+        order: `order[i]` is the index of packed sequence `i` in the list passed to `pack`.
+        targets: the targets of a task or of pre-training, by name, such as `masked_positions` and
+            `masked_labels`. Indices of tokens in them are positions in the packed row.
+        columns: the column of each token in the caller's padded rows, int64 `[tokens]`. It is None
+            unless the caller's attention mask has padding between real tokens.
+        step_indices: `step_indices[i]` is the index of packed sequence `i` among all sequences of
+            its training step, by which dropout is drawn for the sequence. Outside of training
+            `step_indices` is empty.
     """
 
     input_ids: Tensor
@@ -85,7 +91,8 @@ class Batch:
 def send(tensor: Tensor, device: torch.device) -> Tensor:
     """Copy a tensor of any shape and dtype to another device; to a GPU without waiting.
 
-    The memory is pinned, since a copy from other memory waits until the GPU has done all its work.
+    For this the tensor is first copied to pinned memory: a copy from other memory waits until the
+    GPU has done all its work.
     """
     if device.type == "cuda" and tensor.device.type == "cpu":
         return tensor.pin_memory().to(device, non_blocking=True)
@@ -96,8 +103,8 @@ def pack(ids: Sequence[np.ndarray], type_ids: Sequence[np.ndarray] | None = None
     """Pack sequences of token ids into a batch, longest first.
 
     `ids` and `type_ids` are arrays of integers `[tokens]` for each sequence; without `type_ids` all
-    are 0. Equal lengths keep their order. Targets are empty; add them with `dataclasses.replace`,
-    using `batch.order`.
+    are 0. Sequences of equal length keep their order. Targets are empty; the caller adds them with
+    `dataclasses.replace`, in the order of `batch.order`.
     """
     lengths = np.asarray([len(row) for row in ids], dtype=np.int64)
     order = np.argsort(-lengths, kind="stable")
@@ -108,6 +115,7 @@ def pack(ids: Sequence[np.ndarray], type_ids: Sequence[np.ndarray] | None = None
         token_type_ids = np.concatenate([type_ids[i] for i in order]).astype(np.int64)
     sorted_lengths = lengths[order]
     starts = np.cumsum(sorted_lengths) - sorted_lengths
+    # from 0 in each sequence: the index in the packed row minus the start of the token's sequence
     position_ids = np.arange(len(input_ids)) - np.repeat(starts, sorted_lengths)
     return Batch(
         input_ids=torch.from_numpy(input_ids),

@@ -1,17 +1,20 @@
-"""The plan of a corpus that several processes build: what must be equal in all of them.
+"""The plan of a corpus that several processes build together: what must be equal in all of them.
 
-Each process makes the plan from its own command line and texts, and compares it with the one in the
-folder, so that a difference is reported before anything is encoded.
+Each process encodes some work units, that is, parts of the texts, into one folder that all of them
+share. It makes the plan from its own command line and texts, and compares it with the plan that
+another process left in this folder. So a difference is reported before anything is encoded.
 """
 
 import hashlib
 import json
 import tempfile
 from dataclasses import asdict, dataclass
+from itertools import starmap
 from pathlib import Path
 from typing import Any
 
 from bertsmith._version import __version__
+from bertsmith.data.reading import format_reason
 from bertsmith.data.settings import CorpusSettings
 from bertsmith.errors import CorpusError, option, read_error
 from bertsmith.system.json_text import parse_json
@@ -27,8 +30,9 @@ class BuildPlan:
     """Texts and settings of a build, and its division into work units and shards."""
 
     version: str
+    """Version of bertsmith."""
     tokenizer: str
-    """Fingerprint of the tokenizer."""
+    """Fingerprint of the tokenizer: a hash of all that decides its ids."""
     settings: dict[str, Any]
     """The fields of `CorpusSettings`."""
     texts: list[str]
@@ -36,7 +40,7 @@ class BuildPlan:
     files: list[tuple[str, int]]
     """Path and size in bytes of each file."""
     left_aside: dict[str, int]
-    """Number of files that are not read, by reason."""
+    """Number of files that are not read, by reason, such as `unsupported_files`."""
     units: int
     """Number of work units, which messages call parts."""
     shards: int
@@ -45,7 +49,7 @@ class BuildPlan:
 
     @property
     def digest(self) -> str:
-        """The SHA-256 of the plan; each encoded unit stores it, as `UnitRecord.plan`."""
+        """The SHA-256 of the plan, which each encoded unit stores to show its plan."""
         return hashlib.sha256(json.dumps(asdict(self)).encode()).hexdigest()
 
     @property
@@ -53,7 +57,7 @@ class BuildPlan:
         return CorpusSettings(**self.settings)
 
     def enter(self, folder: Path) -> None:
-        """Write the plan into the folder of units, or compare it with the one that is there.
+        """Write the plan into the folder of encoded units, or compare it with the plan there.
 
         Raises:
             CorpusError: the plan in the folder differs; the message says how.
@@ -87,6 +91,7 @@ class BuildPlan:
         path = folder / PLAN_NAME
         try:
             plan = TypeAdapter(cls).validate_python(parse_json(read_small_file(path)))
+            # The plan has the settings as a plain dict, whose values were not checked yet.
             TypeAdapter(CorpusSettings).validate_python(plan.settings)
             if plan.shards < 1:
                 raise ValueError(f"shards: found {plan.shards}; allowed is 1 or more")
@@ -128,6 +133,9 @@ class BuildPlan:
                 f"it names the texts {', '.join(other.texts[:3])}, and this build names "
                 f"{', '.join(self.texts[:3])}"
             )
+        if other.left_aside != self.left_aside:
+            old_files, new_files = map(_describe_left_aside, (other.left_aside, self.left_aside))
+            return f"it left aside {old_files}, and this build leaves aside {new_files}"
         return "" if other == self else "its list of parts differs"
 
 
@@ -151,6 +159,10 @@ def make_plan(
         units=units,
         shards=shards,
     )
+
+
+def _describe_left_aside(counts: dict[str, int]) -> str:
+    return ", ".join(starmap(format_reason, sorted(counts.items()))) or "no file"
 
 
 def _count_shards(number: int) -> str:

@@ -1,7 +1,8 @@
-"""The choice of a source's columns: which of them hold the texts that a task reads.
+"""Choose the columns of a table, or keys of JSON objects, that hold the texts a task reads.
 
 A spec (`ColumnSpec`) describes a column that a task looks for, such as that of the text or of the
-label: its usual names, whether a table may lack it, and the column that the user chose.
+label: its usual names, whether a table may lack it, and the column that the user chose. A source
+is the file of examples, or rows in memory.
 
 The column that the user chose, by name or number, comes first; then the column that the model was
 trained on; then the first column that has a usual name.
@@ -33,16 +34,19 @@ class ColumnChoice:
     """The columns of a source that match the specs of a task.
 
     Args:
-        source: for messages.
-        header: whether the first row of a table names the columns.
-        find_specs: returns the columns to read, given the names of all columns in lower case.
+        source: the file or the rows in memory; for messages.
+        header: the user's setting: whether the first row of a table names the columns.
+        find_specs: returns the specs, given the names of all columns in lower case: the usual names
+            that a spec looks for may depend on which columns there are.
         trained: the columns that the model was trained on.
 
     Attributes:
-        specs: the specs whose columns were chosen; before that, those of a table without columns.
-        names: the names of each spec's columns; empty until they are chosen.
-        is_numbered_as_trained: whether columns were found by the numbers that training used, since
-            the first row does not name them.
+        specs: the specs for the columns of the source. Until these are chosen, they are the specs
+            for a table without columns.
+        names: the names of the chosen columns by the name of their spec; empty until they are
+            chosen.
+        is_numbered_as_trained: whether the columns were found by the numbers that they had in the
+            table of training, since the first row does not name them.
     """
 
     def __init__(
@@ -70,8 +74,9 @@ class ColumnChoice:
     def read_specs(self) -> list[ColumnSpec]:
         """The specs whose texts are read.
 
-        The others, such as labels that are not read, keep their columns from these, unless one of
-        these that must have a column would get none (`assign_columns`).
+        A spec that is not read, such as that of the label in `predict`, takes its column all the
+        same, so that no other spec takes it for a text. It gives the column up if a spec that is
+        read and must have a column would get none (`assign_columns`).
         """
         return [spec for spec in self.specs if spec.is_read]
 
@@ -126,7 +131,8 @@ class ColumnChoice:
         all three stay as they were.
 
         Args:
-            by_number: whether `column_names` is a first row that names no columns.
+            by_number: whether the table has no header: then `column_names` are the cells of its
+                first row, and columns are chosen by number.
             as_trained: whether to take the numbers that training used, with `by_number`.
 
         Raises:
@@ -155,15 +161,15 @@ class ColumnChoice:
         return indices
 
     def extend(self, row: int, column_names: list[str]) -> None:
-        """Add the keys of an object that the rows before it lack to `names`.
+        """Add the new keys of an object, which the rows before it lack, to `names`.
 
         Args:
             row: the number of the object, for messages.
             column_names: all keys so far, those of this object included.
 
         Raises:
-            InputError: a key is the column of a spec that the first rows lack, and which all rows
-                must have if one has it; or the first rows have another column for this spec.
+            InputError: a new key is the column of a spec for which the rows before have another
+                column; or for which they have none, although all rows must have one if any has.
         """
         location = locate_row(self.source, row)
         by_old_specs = assign_columns(self.specs, column_names, by_number=False)
@@ -186,15 +192,16 @@ class ColumnChoice:
                     f"{location}: has a {spec.name} ('{names[0]}'), which the rows "
                     f"before lack. Give every row one, or {spec.instead}."
                 )
+            # A spec that had no column gets one, or a spec of many columns gets more of them.
             if set(before) < set(names):
                 self.names[spec.name] = names
 
     def _specs_of(
         self, column_names: Sequence[str], *, as_trained: bool = False
     ) -> list[ColumnSpec]:
-        """Build the specs for a table with these columns; add the columns of training to each.
+        """Build the specs for a table with these columns; tell each its columns of training.
 
-        With `as_trained` the columns are chosen by the numbers that training used.
+        With `as_trained` they choose their columns by the numbers that training used.
         """
         specs = self.find_specs(column_names)
         if as_trained:

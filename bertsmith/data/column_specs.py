@@ -1,4 +1,7 @@
-"""The columns that a task reads, and the choice of a table's columns for them."""
+"""Describe the columns that a task looks for, and find them among the columns of a table.
+
+A spec (`ColumnSpec`) describes one of them, such as the column of the text or of the label.
+"""
 
 import json
 import re
@@ -19,8 +22,8 @@ class ColumnSpec:
     """A column that a task reads, such as the prompt or a score.
 
     Attributes:
-        name: its name in records and messages.
-        option: the option that chooses it.
+        name: its name in messages, and by which a reader finds its texts.
+        option: name of the option that chooses it, such as `text_column`.
         chosen: the column that the user chose; if `is_many`, several with commas or a range, `3-6`.
         trained_names: the columns that the model was trained on, which are preferred to those with
             usual names; a table may lack them.
@@ -31,11 +34,12 @@ class ColumnSpec:
         may_be_empty: whether it may be empty in a row.
         may_lack_key: whether a JSON row may lack its key, though other rows have it.
         scalars: JSON types besides strings that are read as text.
-        read_list: converts a list of strings to texts; None refuses lists.
-        is_label: whether its texts are classes, which must not have lost half a character.
+        read_list: converts a JSON list of strings under its key to texts; None: lists are refused.
+        is_label: whether its texts are classes; then a text with half of a surrogate pair is
+            refused (`CutText`).
         is_read: if false, the column is not read. Other specs take it only if they lack a column
             otherwise (`assign_columns`).
-        instead: for messages, how to read rows without it, such as "none".
+        instead: end of the advice "Give every row one, or ...", for rows of which some lack it.
     """
 
     name: str
@@ -65,8 +69,9 @@ class ColumnSpec:
     ) -> list[int] | None:
         """Return the indices of the spec's columns in `column_names`; None if there are none.
 
-        Columns in `used` belong to other specs; they are used only if the user chose them. With
-        `by_number`, `column_names` is a first row that names no columns.
+        Columns in `used` belong to other specs; they are taken only if the user chose them. With
+        `by_number` the table has no header: `column_names` are the cells of its first row, and
+        columns are found by number.
         """
         if self.chosen is not None:
             return find_chosen_columns(self.chosen, column_names, self.is_many, by_number=by_number)
@@ -103,7 +108,7 @@ class ColumnSpec:
     def _text(self, location: str, key: str, value: Any) -> str:
         """Convert a JSON value that is no list to a text; null becomes an empty one."""
         if float in self.scalars:
-            value = plain_number(value)
+            value = plain_number(value)  # a Decimal, as databases give, becomes an int or float
         if self.is_label and isinstance(value, CutText):
             raise InputError(f"{location}: {describe_cut_label(value.original)}")
         if value is None or isinstance(value, str):
@@ -127,7 +132,8 @@ def assign_columns(
 
     A column that the user chose belongs to the spec for which it was chosen. Any other column
     belongs to the first spec that looks for it. But if a spec that must have a column gets none,
-    specs that are not read give up their columns.
+    specs that are not read give up their columns. With `by_number` the table has no header:
+    `column_names` are the cells of its first row, and columns are found by number.
     """
     indices = _assign_in_order(specs, column_names, by_number=by_number)
     if all(indices[spec.name] or spec.is_optional for spec in specs):
@@ -174,7 +180,7 @@ def find_chosen_columns(
     """Find the columns that the user chose by name or number; None if one is missing.
 
     If `is_many`, `chosen` may list several, separated by commas, or be a range such as `3-6`. With
-    `by_number`, `column_names` is a first row that names no columns.
+    `by_number` the table has no header, and `column_names` are the cells of its first row.
     """
     names = [] if by_number else column_names
     index = find_column(chosen, names, len(column_names))

@@ -1,4 +1,8 @@
-"""Options for reading the files of each task: columns by role, formats, incomplete rows."""
+"""Options for reading the files of each task: its columns, the format, incomplete rows.
+
+A task takes one of these classes, and its command has a flag for each field; the text below a field
+is the help of its flag. The help shows fields that are `Advanced` only with --help-all.
+"""
 
 from dataclasses import dataclass, fields
 from typing import Any, Literal
@@ -170,7 +174,7 @@ def check_needs_no_data(columns: Any, **others: object) -> None:
     """Check that no options for reading a file are set, since no file is given.
 
     Args:
-        columns: an instance of a task's columns; None if there is none.
+        columns: an instance of one of the classes above; None if the task has none.
         others: values of further options by their names; None if they are not given.
 
     Raises:

@@ -22,6 +22,7 @@ Row = tuple[int, str]
 """A line's number in its file, and the line without its end."""
 
 DOCUMENT_START = "-DOCSTART-"
+"""Word of the line by which CoNLL-2003 marks the start of a document."""
 ROWS_AHEAD = 200
 """Number of rows that are read ahead to detect the columns."""
 MAX_SENTENCE_ROWS = 1_000_000
@@ -32,7 +33,7 @@ read into memory as one sentence. A sentence has at most `MAX_ROW_BYTES` charact
 class LineBlock(NamedTuple):
     """The rows of a sentence, and the empty and `-DOCSTART-` lines `before` them.
 
-    Empty lines are "".
+    In `before`, an empty line is "".
     """
 
     rows: list[Row]
@@ -42,8 +43,8 @@ class LineBlock(NamedTuple):
 def iter_blocks(source_name: str, lines: Iterable[str]) -> Iterator[LineBlock]:
     """Yield the blocks between empty lines and `-DOCSTART-` lines.
 
-    `-DOCSTART-` is an ordinary word if it has the label of an entity, or if a word stands before it
-    in its block (a row that does not begin with `# `, as comments do).
+    `-DOCSTART-` is an ordinary word in two cases: it has the label of an entity, or a word stands
+    before it in its block. Rows before it that begin with `# ` are comments, not words.
 
     Raises:
         InputError: a line of the file `source_name` has a carriage return inside, or a block has
@@ -85,7 +86,7 @@ def is_document_start(line: str) -> bool:
 
 @dataclass(frozen=True)
 class ColumnLayout:
-    """Column layout of a file."""
+    """The separator and the number of columns in the rows of a file."""
 
     row: int
     """Number of the first row with this layout, for messages."""
@@ -110,8 +111,8 @@ def find_layout(rows: Sequence[Row], labelled: bool) -> ColumnLayout | None:
     """Find the layout that most rows have; None if all look like comments.
 
     Rows that begin with # count only if there are no other rows, and then only if no space follows
-    the #. A last column that is empty in all rows of the layout is dropped, if a column remains for
-    the word, and with `labelled` another one for the label.
+    the #. A last column that is empty in all rows of the layout is dropped, but only if a column
+    remains for the word and, with `labelled`, another one for the label.
     """
     data_rows = [row for row in rows if not row[1].startswith("#")]
     data_rows = data_rows or [row for row in rows if not row[1].startswith("# ") and row[1] != "#"]
@@ -145,7 +146,7 @@ class ColumnParser:
         self.columns = columns
         self.labelled = labelled
         self._layout = ColumnLayout(0, tabs=False, width=0)
-        # Lines and number of comments since the last sentence; the next sentence takes them over.
+        # Lines, and number of comments, since the last sentence. The next sentence takes them over.
         self._before: list[str] = []
         self._num_comments = 0
         self._is_first = True
@@ -154,13 +155,13 @@ class ColumnParser:
         """Find the file's layout in its first blocks, then yield all blocks.
 
         Blocks of comments after the last sentence are left out; their lines are counted with the
-        comments of this sentence.
+        comments of the last sentence.
 
         Raises:
             InputError: the rows look like a table of texts, the first row names the columns, or
                 the first column numbers the words and no other was chosen for them.
         """
-        head: list[LineBlock] = []
+        head: list[LineBlock] = []  # the blocks that are read ahead
         num_rows = 0
         for block in blocks:
             head.append(block)
@@ -169,9 +170,10 @@ class ColumnParser:
                 break
         rows = [row for block in head for row in block.rows]
         self._layout = find_layout(rows, self.labelled) or self._layout
-        cells = filter(None, (self._layout.cells(line) for _, line in rows))
+        fitting = filter(None, (self._layout.cells(line) for _, line in rows))
+        columns = list(zip(*fitting, strict=True))  # of the rows that fit the layout
         word_index = column_index(self.columns.word_column or "1", self._layout.width) or 0
-        check_rows(self.source_name, rows, list(zip(*cells, strict=True)), word_index)
+        check_rows(self.source_name, rows, columns, word_index)
         if self.columns.word_column is None:
             self._check_word_numbers(head)
         # The latest block that has words, and the blocks of comments after it.
@@ -235,8 +237,8 @@ class ColumnParser:
         remarks: list[Remark] = ["comments"] * self._num_comments
         if block.before and block.before[-1]:  # a -DOCSTART- line without an empty line behind it
             remarks.append("joined_documents")
-        # The first of these lines ended the previous sentence; for it the writer of predictions
-        # writes an empty line.
+        # The first of these lines ended the previous sentence. The writer of predictions ends each
+        # sentence with an empty line by itself, so this line is left out.
         before = tuple(self._before if self._is_first else self._before[1:])
         self._before = []
         self._num_comments = 0
@@ -255,7 +257,7 @@ class ColumnParser:
 
     @property
     def _label_index(self) -> int:
-        """Index of the label column; a wrong number is refused only if labels are read."""
+        """Index of the label column; for a wrong number the last, as `parse` refuses it if need be."""
         index = column_index(self.columns.label_column or "", self._layout.width)
         return self._layout.width - 1 if index is None else index
 

@@ -2,7 +2,7 @@
 
 The parts of a multi-word token (`8 do`, `9 n't` of `8-9 don't`) are the words, since they have the
 labels. An empty node (`8.1`) is not part of the text and is left out. Multi-word tokens and empty
-nodes are counted.
+nodes are counted. A block (`LineBlock`) has the lines of one sentence.
 """
 
 import re
@@ -17,6 +17,7 @@ from bertsmith.tokenization.words import Offsets
 
 CONLLU_FIELDS = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
 CONLLU_ID = re.compile(r"(\d{1,9})(?:([-.])(\d{1,9}))?")
+"""Number of a word (`8`) or an empty node (`8.1`), or the range of a multi-word token (`8-9`)."""
 MAY_BE_EMPTY = {"feats", "deps", "misc"}
 """Columns where `_` means that there is nothing to say; elsewhere it is a missing label."""
 
@@ -65,7 +66,8 @@ class ConlluParser:
     def _make_template(self, block: LineBlock) -> str:
         """Return the lines of a block, with a NUL in place of the label of each word.
 
-        A NUL of the file itself becomes a space.
+        The predicted labels are written in place of the NULs later. A NUL of the file itself
+        becomes a space.
         """
         lines = []
         for _, line in block.rows:

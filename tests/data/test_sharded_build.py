@@ -189,6 +189,10 @@ def test_two_builds_in_one_folder(build, texts, tokenizer, out):
     with refuses(CorpusError, "e.txt"):
         build("2/2")
     (texts / "e.txt").unlink()
+    (texts / "f.pdf").write_bytes(b"%PDF")
+    with refuses(CorpusError, "1 file of an unsupported format", "2 files"):
+        build("2/2")
+    (texts / "f.pdf").unlink()
     with (texts / "b.csv").open("a") as file:
         file.write("more\n")
     with refuses(CorpusError, "b.csv", "bytes"):
