@@ -1,4 +1,8 @@
-"""Read a corpus, memory-mapped: all shards as one, with positions over the whole split."""
+"""Read a corpus: the folder of token ids from which models are pre-trained.
+
+Its documents are in two splits, for training and for evaluation. The ids of a split are in several
+files, called shards, which are mapped into memory and read like one long array.
+"""
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -25,6 +29,7 @@ from bertsmith.tokenization.piece_bytes import continuation_bytes
 from bertsmith.tokenization.tokenizer import Tokenizer
 
 TOKENIZER_DIR = "tokenizer"
+"""Folder in a corpus with a copy of the tokenizer that made the ids."""
 COUNTING_BLOCK = 1 << 22
 """Tokens that are counted at once; `np.bincount` copies them to int64, here 32 MiB."""
 
@@ -35,8 +40,11 @@ class Corpus:
     The token ids are memory-mapped, so that processes share them. The starts of sentences and
     documents are read into the memory of each process: 8 bytes for each of them.
 
-    `sentence_starts` int64 `[num_sentences + 1]` has token offsets and `document_starts`
-    int64 `[num_documents + 1]` sentence offsets, both over the whole split.
+    Attributes:
+        sentence_starts: index of each sentence's first token in the split, and the end of the last
+            sentence; int64 `[num_sentences + 1]`.
+        document_starts: index of each document's first sentence in the split, and the end of the
+            last document; int64 `[num_documents + 1]`.
     """
 
     def __init__(self, directory: Path, split: Split, manifest: Manifest) -> None:
@@ -63,7 +71,7 @@ class Corpus:
     def open(cls, directory: Path, split: Split = "train", *, verify: bool = True) -> "Corpus":
         """Open a split; with `verify` read every file once and compare its checksum.
 
-        Sizes are always compared. A split without documents opens as an empty one.
+        Sizes of files are always compared. A split without documents opens as an empty one.
 
         Raises:
             CorpusError: the folder is not a corpus or of an unknown version, a shard is missing
@@ -116,12 +124,12 @@ class Corpus:
     def num_bytes(self) -> int:
         """The length of the split's documents in UTF-8.
 
-        In UTF-8, a character has one first byte, and none to three bytes after it. The manifest
-        counts the characters of the texts; the other bytes are counted in the tokens. So the number
-        is exact if the tokens hold all characters that are not ASCII. A character that the
-        tokenizer does not know, or that it replaces by an ASCII letter (é by e), counts as one
-        byte. In 100 MB of English Wikipedia, without upper case and accents, the number is 0.1 %
-        too small.
+        In UTF-8, a character has one first byte, and none to three bytes after it. The first bytes
+        are as many as the characters, which manifest.json counts; the other bytes are counted in
+        the spellings of the tokens. So the number is exact if the tokens hold all characters that
+        are not ASCII. A character that the tokenizer does not know, or that it replaces by an ASCII
+        letter (é by e), counts as one byte. In 100 MB of English Wikipedia, without upper case and
+        accents, the number is 0.1 % too small.
         """
         characters = self.manifest.splits[self.split].characters
         return characters + int(self.count_tokens() @ continuation_bytes(self.tokenizer()))
@@ -176,6 +184,7 @@ def _join_starts(starts_of_shards: Iterator[np.ndarray]) -> np.ndarray:
     """Join the starts in each shard, which count from its own beginning, to starts in the split."""
     joined = [np.zeros(1, np.int64)]
     for starts in starts_of_shards:
+        # A shard's own first start is 0; its place in the split is the end of the shard before.
         joined.append(starts[1:].astype(np.int64) + joined[-1][-1])
     return np.concatenate(joined)
 

@@ -1,8 +1,9 @@
-"""Build a corpus folder from texts, whole or not at all.
+"""Build a corpus, the folder of token ids from which models are pre-trained, out of texts.
 
-An executor reads and encodes parts of the text; this process chooses the split and writes. The
-output depends on the files, which are read in the order of their paths, on the tokenizer and on the
-settings, but not on the order in which the paths are given, nor on the executor.
+The texts are divided into parts, which other processes, called by an `Executor`, read and encode.
+This process chooses for each document whether it is for training or for evaluation (its split), and
+writes. The corpus depends on the files, the tokenizer and the settings, but neither on the order in
+which the paths are given nor on the executor. The folder appears when it is complete.
 """
 
 import itertools
@@ -54,10 +55,11 @@ from bertsmith.system.progress import progress_bar
 from bertsmith.tokenization.tokenizer import Tokenizer
 
 BLOCK_CHARS = 1 << 19
-"""Smallest number of characters of a split that are written at once, as a block; a shard ends only
-at the end of a block."""
+"""Smallest number of characters of a split that are written at once, as a block. A shard (a file of
+the corpus) ends only at the end of a block."""
 UNMERGED_DIR = "unmerged"
-"""Folder of the encoded shards of a corpus, until they are merged."""
+"""Folder in `out` of the texts that several jobs have encoded, until `corpus merge` makes them a
+corpus."""
 KNOWN_NAMES = re.compile(
     rf"{re.escape(MANIFEST_NAME)}|{TOKENIZER_DIR}|{UNMERGED_DIR}|{SHARD_NAME.pattern}"
 )
@@ -114,7 +116,7 @@ def write_corpus(
     *,
     action: str = "reading texts",
 ) -> Manifest:
-    """Write the shards and the manifest of encoded texts, in their order.
+    """Write the shards and the manifest (manifest.json) of encoded texts, in their order.
 
     Args:
         folder: an empty one, in which the tokenizer may be already.
@@ -166,7 +168,8 @@ def check_corpus_out(
     """Refuse an output folder unless it is empty or a corpus to overwrite.
 
     Args:
-        may_be_unmerged: whether encoded shards that are not merged yet may be there, too.
+        paths: the texts to read, none of which may be in `out`.
+        may_be_unmerged: whether encoded texts that are not merged yet may be there, too.
 
     Raises:
         CorpusError: `out` is occupied, or one of `paths` is in it.
@@ -202,18 +205,18 @@ def check_corpus_out(
 def _assign_splits(
     parts: Iterable[EncodedPart], settings: CorpusSettings, report: SourceReport
 ) -> Iterator[tuple[EncodedDocuments, Split]]:
-    """Divide documents into ranges of one split, in order.
+    """Divide encoded documents into ranges, each of one split, in order.
 
     Documents without tokens are left out, and with `settings.deduplicate` duplicates, too. They are
-    left out before the split is chosen. For `HeldOutChoice` makes sure that each split gets a
-    document, and a document that is not written must not be the only one of its split.
+    left out before the split is chosen: `HeldOutChoice` makes sure that each split gets a document,
+    and a document that is not written must not be the only one of its split.
     """
     choice = HeldOutChoice[EncodedDocuments](settings.held_out)
     with SeenHashes() as seen:
         for part in parts:
             report.add(part.report)
             documents = part.documents()
-            is_kept = has_tokens = part.document_lengths > 0
+            is_kept = has_tokens = part.document_lengths > 0  # 0 sentences: no tokens
             skipped = Counter(documents_without_tokens=int((~has_tokens).sum()))
             if settings.deduplicate:
                 is_kept = has_tokens & seen.add(part.text_hashes)
@@ -265,6 +268,7 @@ def _make_blocks(
             gathered[split] = []
             num_gathered[split] = 0
             start = end
+    # The last block of each split may be smaller, or empty.
     for split, ranges_left in gathered.items():
         yield split, _make_block(ranges_left, unk_id)
 

@@ -30,6 +30,7 @@ def open_path(
     Raises:
         InputError: the file is damaged or truncated; raised also while reading.
     """
+    # A pointer of Git LFS is a small file in place of a large one that was not fetched.
     if isinstance(path, Path) and path.is_file() and is_pointer_file(path):
         raise InputError(describe_pointer(path))
     try:
@@ -90,17 +91,17 @@ def _decompressed(raw: io.RawIOBase, compression: Compression | None) -> Any:
 
 
 class _StreamReader(io.RawIOBase):
-    """Decompressed bytes of streams, one after another.
+    """Decompressed bytes of a file that has one compressed stream or several, one after another.
 
-    The libraries' readers stop without an error at some truncations, and at a damaged beginning of
-    a later stream. Here an incomplete last stream is an EOFError, and other bytes after a stream
-    are an error, too.
+    Files that were compressed apart and then joined have several. The libraries' readers stop
+    without an error at some truncations, and at a damaged beginning of a later stream. Here an
+    incomplete last stream is an EOFError, and other bytes after a stream are an error, too.
     """
 
     def __init__(self, file: IO[bytes]) -> None:
         self._file = file
-        self._stream: Any = None
-        self._ready = memoryview(b"")
+        self._stream: Any = None  # the library's decompressor; None between two streams
+        self._ready = memoryview(b"")  # decompressed bytes that are not read yet
 
     def readable(self) -> bool:
         return True
@@ -108,7 +109,7 @@ class _StreamReader(io.RawIOBase):
     def readinto(self, buffer: Any) -> int:
         while not self._ready:
             chunk = self._file.read(_INPUT_BYTES)
-            if not chunk:
+            if not chunk:  # the end of the file
                 if self._stream:
                     raise EOFError
                 return 0
@@ -150,11 +151,11 @@ class _XzReader(_StreamReader):
 
 
 class _WideWindowError(Exception):
-    """A Zstandard frame needs a window above the library's limit of 128 MiB."""
+    """A .zst stream needs more memory (its window) than the library's limit of 128 MiB."""
 
 
 class _ZstdReader(_StreamReader):
-    """Reader of .zst frames, one after another."""
+    """Reader of .zst streams, which Zstandard calls frames."""
 
     def _begin(self, chunk: bytes) -> bytes:
         import zstandard

@@ -44,8 +44,9 @@ def separator_hint(file_format: str, row: str, before: str = "", *, can_ask: boo
     """Return a hint that a first row seems to have another separator; empty if it does not.
 
     Args:
-        before: characters that precede a separator in the row.
-        can_ask: whether the user can name another separator.
+        before: characters that must stand before a separator in the row, such as the quote at the
+            end of a cell.
+        can_ask: whether the command has an option to name another separator.
     """
     default = DEFAULT_DELIMITERS.get(file_format)
     other = next((char for char in SEPARATORS if char != default and before + char in row), None)

@@ -1,9 +1,9 @@
-"""Stream the documents of text files, or of texts in memory, one at a time.
+"""Stream the documents of text files, or of texts in memory, for tokenizers and corpora.
 
 Text files separate documents by empty lines; the other formats hold one document in each row.
 Memory is bounded: a document, or a line of running text, beyond a few megabytes is divided at the
-end of a sentence or word. A row that is too large to be held is rejected. Documents, rows and files
-that are left out are counted, except blank lines of jsonl, csv and tsv files.
+end of a sentence or word. A row that is too large to be held is rejected. What is left out
+(documents, rows, files) is counted in a `SourceReport`, except blank lines of tables and jsonl.
 """
 
 import re
@@ -57,7 +57,7 @@ class Document:
 
 @dataclass(frozen=True, slots=True)
 class DocumentReader:
-    """Reader of partitions, in any process.
+    """Reader of the documents of partitions, that is, files or ranges of their bytes.
 
     In jsonl, csv, tsv and parquet files, the `text_column` of each row is a document; a
     tab-separated file has no quoting. With `errors="skip"`, a line or row that cannot be read is
@@ -70,7 +70,9 @@ class DocumentReader:
     """Name of the option by which the user chooses the text column, for messages."""
 
     def read(self, partition: Partition, report: SourceReport) -> Iterator[Document]:
-        """Stream the documents of a partition; invisible ones are skipped and counted.
+        """Stream the documents of a partition; those without a visible character are only counted.
+
+        `report` gets the counts.
 
         Raises:
             InputError: the file, or a line or row of it, cannot be read.
@@ -79,7 +81,7 @@ class DocumentReader:
         reading = Reading(
             source, self.text_column, self.errors, report, partition.start, self.column_option
         )
-        report.files += not partition.start
+        report.files += not partition.start  # a divided file is counted at its first partition
         with open_partition(partition, reading.count_bytes) as stream:
             texts: Iterable[str] = ()
             if not stream.peek(1):
@@ -103,7 +105,7 @@ class TextsInMemory:
     iter_texts: Callable[[], Iterable[object]]
 
     def read(self, report: SourceReport) -> Iterator[Document]:
-        """Stream the documents; texts that are missing or invisible are skipped and counted.
+        """Stream the documents; missing and invisible texts are skipped and counted.
 
         Raises:
             InputError: an item is not text; the message names its position.
@@ -135,8 +137,11 @@ def iter_documents(
     """Stream the documents of texts; files are read in the order of their paths.
 
     Files of `texts` that `held_out` also names, by whatever path, are left out and counted; so are
-    documents without a visible character. Messages name `column_option` as the option that chooses
-    the text column.
+    documents without a visible character.
+
+    Args:
+        column_option: name of the option that chooses `text_column`, for messages.
+        report: gets the counts of what was read and skipped.
 
     Raises:
         InputError: at once for a path that cannot be read, later for what is inside.

@@ -26,10 +26,10 @@ class EncodedExamples:
     """Token rows of examples, with their targets.
 
     Rows `starts[i]` to `starts[i + 1]` belong to example `i`; `starts` is int64 `[examples + 1]`.
-    Targets are arrays by name: `example_targets` `[examples, ...]`, `row_targets` `[rows, ...]`,
-    and `token_targets` with an array `[tokens]` for each row. `alignment` has an entry for each
-    row, which says where its tokens are in the text. It is empty for tasks that need it neither to
-    make targets nor to decode outputs.
+    Targets are arrays by name, such as `labels`: `example_targets` `[examples, ...]`, `row_targets`
+    `[rows, ...]`, and `token_targets` with an array `[tokens]` for each row. `alignment` has an
+    entry for each row, which says where its tokens are in the text. The type of the entries depends
+    on the task. Tasks that need none, to make targets or to decode outputs, leave it empty.
     """
 
     rows: EncodedTexts
@@ -106,10 +106,11 @@ class EncodedExamples:
         return sum(count > 1 for count in self.num_windows)
 
     def limit_tokens(self, max_tokens: int) -> "EncodedExamples":
-        """Remove rows of examples above `max_tokens`; the kept rows are evenly spread.
+        """Remove rows of each example that has more than `max_tokens` tokens in all its rows.
 
-        All tokens of the removed rows count as cut, although other rows may hold some of them. A
-        part keeps at least one row, even if its example is then still above `max_tokens`.
+        The kept rows are evenly spread over the text. All tokens of the removed rows count as cut,
+        although other rows may hold some of them. A part keeps at least one row, even if its
+        example is then still above `max_tokens`.
         """
         if max(self.lengths, default=0) <= max_tokens:
             return self
@@ -151,6 +152,7 @@ class EncodedExamples:
         longest = max(self.rows.lengths[row] for row in rows)
         num_parts = int(self._part_counts[example])
         num_windows = len(rows) // num_parts
+        # At least one window; as many as fit if each part had rows of the greatest length.
         num_kept = max(1, min(num_windows, max_tokens // (longest * num_parts)))
         kept = np.arange(num_kept) * num_windows // num_kept
         first_rows = rows.start + num_windows * np.arange(num_parts)  # of each part
@@ -208,7 +210,7 @@ class EncodedExamples:
         return (sums / np.diff(self.starts)[:, None]).astype(np.float32)
 
     def digest(self) -> str:
-        """Compute the SHA-256 of targets and of all token ids.
+        """Compute the SHA-256 of targets and of all token ids, by which a run knows its data.
 
         If examples have several rows, the numbers of their rows are hashed, too.
         """

@@ -1,4 +1,4 @@
-"""Encode texts and pairs of texts as rows of token ids.
+"""Encode texts and pairs of texts as rows of token ids, and check texts from Python callers.
 
 Texts are encoded once and the ids are kept, so that epochs need no tokenizing.
 """
@@ -121,7 +121,8 @@ def encode_texts(
 ) -> EncodedTexts:
     """Encode texts, alone or in pairs, cut to `max_length` tokens with special tokens.
 
-    Of a pair, the longer text is cut first.
+    Of a pair, the longer text is cut first. The second of the two strings is None for a single
+    text. `tokenizer` is a `Tokenizer`, or another object that builds rows from ids.
     """
 
     def encode(text: str, pair: str | None) -> tuple[NDArray[np.int32], NDArray[np.int32], int]:
@@ -236,7 +237,10 @@ def iter_pairs(texts: Iterable[Text]) -> Iterator[tuple[str, str | None]]:
 
 
 def max_text_length(tokenizer: Tokenizer, num_positions: int, requested: int | None) -> int:
-    """Return the requested maximum length, or else the model's maximum.
+    """Return the requested maximum length of a row, or else the model's maximum, in tokens.
+
+    The model's maximum is `num_positions`, the number of positions that it reads, or the limit of
+    the tokenizer if that is less.
 
     Raises:
         ConfigError: the requested length exceeds the model's positions, or leaves no room for a

@@ -1,8 +1,9 @@
-"""Write and read encoded work units: files from processes that encode for one that writes a corpus.
+"""Write and read encoded work units, from which a corpus is written later.
 
-A unit is a folder such as `00012`. It has .npy files and `unit.json`, the completion marker: a
-record of the plan, the counts and the checksums. The folder is written under a temporary name and
-renamed when it is whole, so a unit is complete or absent, whatever ends the process.
+A work unit is a part of the texts that one of several processes encodes. An encoded unit is a
+folder such as `00012`. It has .npy files and `unit.json`, the completion marker: a record of the
+build's plan, the counts and the checksums. The folder is written under a temporary name and renamed
+when it is whole, so a unit is complete or absent, whatever ends the process.
 """
 
 import hashlib
@@ -33,12 +34,13 @@ from bertsmith.tokenization.grouping import group_by_size
 MARKER_NAME = "unit.json"
 DOCUMENTS_AT_ONCE = 1 << 12
 """Documents of a unit that are read back at once."""
-_DTYPES: dict[str, np.dtype[Any]] = {
+_DTYPES_BESIDE_IDS: dict[str, np.dtype[Any]] = {
     "sentences": np.dtype(np.int32),
     "documents": np.dtype(np.int32),
     "characters": np.dtype(np.int32),
     "hashes": np.dtype(np.uint64),
 }
+"""Names and types of a unit's arrays, except `ids`, whose type depends on the vocabulary."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,12 +48,14 @@ class UnitRecord:
     """Content of a completion marker, by which a process sees whether a unit is complete."""
 
     plan: str
-    """Digest of the plan of the build; see `BuildPlan.digest`."""
+    """Digest of the plan of the build, which names its texts, settings and units."""
     index: int
     num_bytes: int
+    """Size of the unit's texts on disk."""
     documents: int
     tokens: int
     report: dict[str, Any]
+    """Counts of what was read and skipped, from `SourceReport.to_json`."""
     files: dict[str, tuple[int, str]]
     """Size in bytes and SHA-256 by name."""
     texts: str
@@ -63,8 +67,8 @@ class UnitEncoder:
     """Encoder of work units to files, in any process that sees the folder.
 
     Args:
-        folder: holds the units and a copy of the tokenizer.
-        plan: digest of the plan of the units.
+        folder: holds the encoded units and a copy of the tokenizer.
+        plan: digest of the plan of the build.
         text_column, errors: as in `CorpusSettings`.
     """
 
@@ -100,7 +104,7 @@ class UnitEncoder:
         report = SourceReport()
         documents = chain.from_iterable(reader.read(part, report) for part in unit.partitions)
         with atomic_dir(directory) as folder:
-            dtypes = {"ids": encoder.id_dtype, **_DTYPES}
+            dtypes = {"ids": encoder.id_dtype, **_DTYPES_BESIDE_IDS}
             with ExitStack() as stack:
                 files = {
                     name: NpyWriter(stack.enter_context(_path(folder, name).open("wb")), dtype)
@@ -138,6 +142,7 @@ def _encoder_of(folder: Path, plan: str) -> Encoder:
     """Return this thread's encoder; the tokenizer is loaded once for a folder and plan."""
     if getattr(_local, "key", None) != (folder, plan):
         tokenizer = load_tokenizer(folder / TOKENIZER_DIR)
+        # The encoder gets texts that are already read, so any reader will do.
         _local.encoder = Encoder(tokenizer, DocumentReader())
         _local.key = folder, plan
     return _local.encoder
@@ -200,9 +205,11 @@ def iter_encoded(directory: Path, record: UnitRecord) -> Iterator[EncodedPart]:
                 f"{directory / name}: was altered after it was written. Remove {directory}, and "
                 "run its shard again."
             )
-    arrays = {name: np.load(_path(directory, name), mmap_mode="r") for name in ("ids", *_DTYPES)}
+    names = ("ids", *_DTYPES_BESIDE_IDS)
+    arrays = {name: np.load(_path(directory, name), mmap_mode="r") for name in names}
     report = SourceReport.from_json(record.report)
     first_sentence = first_token = 0
+    # At least one part, since a unit without documents has a report, too.
     for start in range(0, max(1, record.documents), DOCUMENTS_AT_ONCE):
         document_lengths = np.asarray(arrays["documents"][start : start + DOCUMENTS_AT_ONCE])
         sentence_end = first_sentence + int(document_lengths.sum())

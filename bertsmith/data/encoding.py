@@ -1,8 +1,9 @@
 """Encode documents to token ids, in any process, for a corpus.
 
-Workers get a partition of a file, or documents of files that only one process can read, and return
-arrays. How the documents are divided does not change their ids. The ids hold no special tokens
-except that of unknown words: a text that says "[MASK]" means the word.
+Worker processes get parts of the texts and return arrays. A part is a partition (a range of a
+file's bytes, which the worker reads), or a batch of texts from files that only one process can
+read. The division into parts does not change the ids. The ids hold no special tokens except that
+of unknown words: a text that says "[MASK]" means the word.
 """
 
 import itertools
@@ -28,7 +29,10 @@ PARTITION_BYTES = 1 << 19
 
 @dataclass(frozen=True, slots=True)
 class TextBatch:
-    """Texts of documents that only one process can read; `first` names the first document."""
+    """Texts of documents that only one process can read.
+
+    `first` says which document the first one is, for errors.
+    """
 
     first: str
     texts: list[str]
@@ -39,10 +43,11 @@ class TextBatch:
 
 @dataclass(frozen=True, slots=True)
 class EncodedPart:
-    """The encoded documents of a partition, one after another, and the counts of reading them.
+    """The encoded documents of a part, one after another, and the counts of reading them.
 
     Shapes: `ids` `[tokens]`; `sentence_lengths` in tokens, `[sentences]`, none of them 0;
-    `document_lengths` in sentences, `characters` and `text_hashes` (uint64), all `[documents]`.
+    `document_lengths` in sentences, `characters` (their number) and `text_hashes` (uint64), all
+    `[documents]`. The hashes choose the split of each document, and find duplicates.
     """
 
     ids: np.ndarray
@@ -120,7 +125,7 @@ class Encoder:
         report = SourceReport()
         if isinstance(part, Partition):
             texts = [document.text for document in self._reader.read(part, report)]
-        else:
+        else:  # the process that read these texts has counted them
             texts = part.texts
         try:
             return self.encode(texts, report)
@@ -129,7 +134,11 @@ class Encoder:
             raise
 
     def encode(self, texts: Iterable[str], report: SourceReport) -> EncodedPart:
-        """Encode texts; a text without tokens has no sentences."""
+        """Encode texts; a text without tokens has no sentences.
+
+        `report` has the counts of reading the texts. It gets the number of HTML tags as well, and
+        goes with the result.
+        """
         sentences: list[str] = []
         document_ends: list[int] = []
         characters: list[int] = []
@@ -192,8 +201,12 @@ class Encoder:
 def iter_parts(
     sources: Iterable[Source], reader: DocumentReader, report: SourceReport
 ) -> Iterator[Partition | TextBatch]:
-    """Yield the parts to encode, in order: partitions, and batches of texts that are read here."""
+    """Yield the parts to encode, in order: partitions, and batches of texts that are read here.
+
+    `report` gets the counts of the texts that are read here.
+    """
     planned = plan_partitions(sources, PARTITION_BYTES)
+    # A partition without an end is read as a stream, such as a compressed file: by this process.
     for is_partition, parts in itertools.groupby(planned, lambda part: part.end is not None):
         if is_partition:
             yield from parts

@@ -3,6 +3,9 @@
 A label stays the string that it is in the file, so `1`, `positive` and `not_entailment` are treated
 alike. White space at the ends of labels in files is removed, with a warning. A row without a text
 or a label is an error, or is skipped and counted.
+
+A `ColumnSpec` describes a column that is looked for: here that of the text, of the second text of a
+pair, and of the label.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -22,7 +25,8 @@ from bertsmith.data.text_files import ExampleSource
 from bertsmith.data.training_columns import TrainingColumns
 from bertsmith.errors import InputError, option, warn_once
 
-# The usual names; the first match wins, and a pair matches only if both columns are there.
+# The usual names of the columns of a text and of a second text, in lower case. The first match
+# wins, and a pair matches only if both columns are there.
 TEXT_COLUMNS: tuple[tuple[str, str | None], ...] = (
     ("sentence1", "sentence2"),
     ("text_a", "text_b"),
@@ -100,8 +104,8 @@ class ExampleReader(RecordReader[Example]):
         labelled: whether to look for a label column.
         is_multi_label: whether texts can have any number of labels, so that a label may be empty, a
             list in JSON, or in several columns.
-        pairs: True if each row must have a second text. If False, a second text is refused unless
-            the user named its column, as it is not clear which text is meant. If None, it is read.
+        pairs: True if each row must have a second text. False: a second text is refused unless the
+            user named its column, as it is not clear which text is meant. None: rows may have one.
         trained: the columns that the model was trained on.
         needs_text: whether a row must have a text; if only labels are compared, it need not.
         compared_labels: labels with which the labels of the file are compared, such as the model's.
@@ -131,7 +135,7 @@ class ExampleReader(RecordReader[Example]):
         self.compared_labels = compared_labels
         # Labels with white space at their ends, each with the number of its first row.
         self._stripped: dict[str, int] = {}
-        lacking = ""
+        lacking = ""  # what a file of plain lines would lack, for an error
         if labelled:
             lacking = "labels"
         elif pairs:
@@ -175,7 +179,7 @@ class ExampleReader(RecordReader[Example]):
         return {} if stay else names
 
     def _build_example(self, row: int, record: Record) -> Example:
-        # `record` has a tuple of texts for each spec; `names` has a tuple of its columns' names.
+        # By the name of each spec, `record` has a tuple of texts, and `names` a tuple of columns.
         (text,) = record.get("text") or ("",)
         (pair,) = record.get("second text") or (None,)
         columns = self.columns
@@ -186,6 +190,7 @@ class ExampleReader(RecordReader[Example]):
                 f"is expected. Name the right one with {option('text_column')}; or, if pairs are "
                 f"meant, the second with {option('pair_column')}."
             )
+        # A text that is the name of its column: perhaps the row is a header that comes again.
         is_column_name = (
             self.is_table and self.has_header and record.get("text") == self.names.get("text")
         )
@@ -264,6 +269,7 @@ class ExampleReader(RecordReader[Example]):
             raise InputError(f"{self.locate_row(row)}: the label is {problem}.")
 
     def _build_specs(self, column_names: Sequence[str]) -> list[ColumnSpec]:
+        """Describe the columns to read in a table with these names, which are in lower case."""
         columns = self.columns
         usual_text, usual_pair = self._usual_names(column_names)
         # With `skip_incomplete`, `predict` skipped rows with an empty text, so these have no
@@ -292,7 +298,7 @@ class ExampleReader(RecordReader[Example]):
     def _usual_names(self, column_names: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Return the usual names of text and second text that are among the columns.
 
-        Each is a tuple of one name or none. There are none if the user chose the column of the
+        Each is a tuple of one name or none. Both are empty if the user chose the column of the
         text, or if the text column of training is read.
         """
         present = (
@@ -326,7 +332,7 @@ def are_pairs(examples: Iterable[Example]) -> bool:
 
 
 def example_noun(*, is_pair: bool | None) -> str:
-    """Return the noun for an example in reports."""
+    """Return the noun for an example in reports; `is_pair` is None if it is not known."""
     return "pair" if is_pair else "text"
 
 

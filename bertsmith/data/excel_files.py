@@ -50,9 +50,9 @@ def import_openpyxl(path: Path) -> ModuleType:
 def read_xlsx(path: Path) -> Iterator[tuple[int, list[Any]]]:
     """Yield the rows of the first sheet: their numbers, as Excel shows them, and cells.
 
-    Rows are filled up with None to the width of the first row that is not empty; a row with cells
-    beyond that width is longer, and an empty row has no cells. Of formulas the stored results are
-    read. A warning names further sheets that are not empty.
+    A row has as many cells as the first row that is not empty: it is filled up with None, but keeps
+    cells beyond that width. An empty row has no cells. Of a formula, the stored result is read. A
+    warning names further sheets that are not empty.
 
     Raises:
         InputError: the file is damaged or no workbook, or has no sheet of cells.
@@ -80,7 +80,7 @@ def read_xlsx(path: Path) -> Iterator[tuple[int, list[Any]]]:
         rows = enumerate(_iter_values(sheet), start=1)
         while True:
             try:
-                number, values = next(rows, (0, ()))
+                number, values = next(rows, (0, ()))  # 0: no more rows
             except ERRORS_OF_DAMAGE as error:
                 raise _damaged(path, error) from error
             if not number:

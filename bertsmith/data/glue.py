@@ -35,10 +35,10 @@ class GlueTask:
         name: its name in the benchmark, which is also the name of its folder.
         columns: columns of texts and labels in the files for training and development.
         scores: the official metrics; a task's score is their mean.
-        kind: whether a label or a number is predicted.
-        dev: eval files, each with its name in tables.
+        kind: whether a label (`classify`) or a number (`regress`) is predicted.
+        dev: eval files, each with its name in tables of results; by default dev.tsv.
         tests: files without labels, each with the name of its file in a submission; paths begin at
-            the folder of all tasks.
+            the folder of all tasks. By default test.tsv in the task's own folder.
         test_texts: columns of the texts in `tests`, where their names differ from training.
     """
 
@@ -189,9 +189,10 @@ def task_key(name: str) -> str:
 
 
 def iter_test_examples(path: Path, columns: tuple[str, ...]) -> Iterator[Example]:
-    """Yield the one or two texts of each test row; the label is the row's index.
+    """Yield each test row as an example, with the row's index in place of a label.
 
-    A text may be empty, since every row needs a prediction.
+    A submission names the rows by these indices, which are in the first column. A text may be
+    empty, since every row needs a prediction.
 
     Raises:
         InputError: the file is not a table with these columns.

@@ -1,4 +1,4 @@
-"""Rows with a missing text or column: their error, and how to skip them."""
+"""The error for a row with a missing text or column, which says how to skip such rows."""
 
 from dataclasses import dataclass
 
@@ -12,7 +12,7 @@ class IncompleteRowError(InputError):
 
 @dataclass(frozen=True)
 class IncompleteRows:
-    """The incomplete rows of a source.
+    """Builder of errors for the incomplete rows of a source, a file or rows in memory.
 
     Attributes:
         can_skip: whether the user can choose to skip them, so that messages name the option.

@@ -28,7 +28,9 @@ JSON_TYPE_NAMES: Mapping[type, str] = {
 
 
 class CutText(str):
-    """Text in which U+FFFD replaces half of a surrogate pair; `original` has that half.
+    """Text in which U+FFFD, the replacement character, stands for half of a surrogate pair.
+
+    `original` is the text with that half.
 
     As a text it is read like any other. As a label it is refused, because two labels that differ in
     that half would become one.
@@ -87,7 +89,7 @@ def decode_row(text: str) -> Any:
 
 
 def without_half_characters(value: Any, source: str) -> Any:
-    r"""Replace each half of a surrogate pair in a JSON value by U+FFFD; see `CutText`.
+    r"""Replace each half of a surrogate pair in a JSON value by U+FFFD, in a `CutText`.
 
     A UTF-8 file cannot hold such a half (`"\ud83d"`, of a text cut within an emoji). The row is
     kept, and its offsets stay valid.
@@ -157,7 +159,7 @@ def json_fault(error: ValueError) -> str:
 
 
 def json_problem(error: json.JSONDecodeError) -> str:
-    r"""Return Python's description of an error, without the words before its position.
+    r"""Return Python's description of an error, without its end, which introduces a position.
 
     >>> json_problem(json.JSONDecodeError("Unterminated string starting at", "", 0))
     'Unterminated string starting'
