@@ -257,7 +257,10 @@ class ColumnParser:
 
     @property
     def _label_index(self) -> int:
-        """Index of the label column; for a wrong number the last, as `parse` refuses it if need be."""
+        """Index of the label column; the last one if the user chose none, or one that is not there.
+
+        `parse` refuses a column that is not there, if labels are read.
+        """
         index = column_index(self.columns.label_column or "", self._layout.width)
         return self._layout.width - 1 if index is None else index
 

@@ -1,7 +1,8 @@
 """Stream a JSON file: the elements of its list, or the members of its one object.
 
 A file of any size takes about the memory of its largest element; an element of more than
-`MAX_VALUE` characters is refused. Half a surrogate pair is read as U+FFFD.
+`MAX_VALUE` characters is refused. Half a surrogate pair, as of an emoji that was cut in two, is
+read as U+FFFD.
 """
 
 import json
@@ -25,10 +26,11 @@ from bertsmith.system.json_text import TOO_DEEP
 NOT_WHITE = re.compile(r"[^ \t\n\r]")
 NOT_NUMERIC = re.compile(r"[^0-9.eE+-]")
 MAX_VALUE = 1 << 26
-"""Maximum characters of a value: after an unclosed quote, all of a large file would be one."""
+"""Maximum characters of a value: after an unclosed quote, a whole large file would be one value."""
 MAX_TOKEN_CHARACTERS = 16
-"""Number of characters before the end of the text read so far. An error this near the end may only
-mean that a word, number or escape is cut in two; the longest, an escaped emoji, has 12."""
+"""Number of characters before the end of the text that is read so far. An error this near the end
+may only mean that a word, number or escape goes on in the text that is not read yet; the longest of
+these, an escaped emoji, has 12 characters."""
 
 
 def iter_elements(path: Path, key: str) -> Iterator[Any]:
@@ -46,7 +48,7 @@ def iter_elements(path: Path, key: str) -> Iterator[Any]:
             raise InputError(f"{path}: the key '{name}' appears twice. Remove one of them.")
         keys.append(name)
         if name != key:
-            reader.value()
+            reader.value()  # parsed and dropped
             continue
         if reader.peek() != "[":
             raise InputError(
@@ -180,6 +182,7 @@ class _Reader:
             try:
                 value, end = self.decode(self.text, self.at)
             except json.JSONDecodeError as error:
+                # The value may go on in the part that is not read yet.
                 is_cut = error.msg.startswith("Unterminated string") or (
                     error.pos + MAX_TOKEN_CHARACTERS >= len(self.text)
                 )
@@ -190,7 +193,7 @@ class _Reader:
                 raise self.error(json_fault(error), self.at) from None
             except RecursionError:
                 raise self.error(TOO_DEEP, self.at) from None
-            # A number may continue in the part that is not read yet.
+            # A number may go on there as well, though what is read of it is a number already.
             if NOT_NUMERIC.search(self.text, end) or not self.read():
                 return self.take_value(value, end)
 

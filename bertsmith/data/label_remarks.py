@@ -1,4 +1,8 @@
-"""Remarks on labels of training examples that are probably a mistake."""
+"""Remarks on labels that are probably a mistake, such as one class under two names.
+
+Each function looks for one such mistake. It returns the text of a remark, which the caller shows
+while the work goes on, or None if there is nothing to remark.
+"""
 
 import re
 import unicodedata
@@ -163,7 +167,7 @@ NAME_MARKS = (
 
 
 def other_names(right: Sequence[str], predicted: Sequence[str]) -> str | None:
-    """Describe predicted labels of which none is a right one; None if one is, or there are none.
+    """Describe predicted labels if none of them occurs among the right ones; else None.
 
     >>> other_names(["yes", "no"], ["Yes", "No"])
     "'Yes', 'No' beside 'yes', 'no'. They differ in upper and lower case alone"

@@ -43,7 +43,10 @@ OUTSIDE = "O"
 
 
 class Part(NamedTuple):
-    """A parsed label: the role of a word, and the type of its span; `O` has the type ""."""
+    """A parsed label: the role of its word in a span, and the type of the span.
+
+    The type is "" if the label is `O`, or a letter alone.
+    """
 
     role: Role
     type: str
@@ -58,6 +61,7 @@ class Span(NamedTuple):
 
 
 NO_PART = Part("O", "")
+"""The parsed label `O`, which also stands for what is before the first and after the last word."""
 
 
 @lru_cache(maxsize=65_536)
@@ -87,9 +91,9 @@ def detect_scheme(sequences: Iterable[Sequence[str]]) -> Scheme:
     ('IOB1', 'plain')
 
     Raises:
-        InputError: some labels mark spans and others do not. The labels are plain instead if only
-            few look as if they marked spans, which they may do by chance. Also raised if labels
-            nearly follow a scheme, such as `B_PER`.
+        InputError: some labels mark spans and others do not; or labels nearly follow a scheme, as
+            `B_PER` does. If only few labels look as if they marked spans, which they may do by
+            chance, this is no error: the scheme is plain.
     """
     sequences = list(sequences)
     scheme = _detect(sequences)
@@ -124,7 +128,8 @@ def _detect(sequences: Iterable[Sequence[str]]) -> Scheme:
         for before, label in pairwise([OUTSIDE, *sequence]):
             part = _part_or_outside(label)
             part_before = _part_or_outside(before)
-            if part.type != part_before.type or part_before.role == "O":
+            is_first = part.type != part_before.type or part_before.role == "O"
+            if is_first:  # of a span, or outside of spans, which decides nothing
                 first_roles[part.role] += 1
     letters = _letters(labels)
     if letters is None:
@@ -139,12 +144,12 @@ def _detect(sequences: Iterable[Sequence[str]]) -> Scheme:
 
 
 def scheme_of_predictions(sequences: Iterable[Sequence[str]], gold: Scheme) -> Scheme:
-    """Detect the scheme of predicted labels; it is the gold one if the labels allow that.
+    """Detect the scheme of predicted labels: that of the gold labels if the predictions allow it.
 
-    Predictions of the gold scheme may by mistake begin spans with I, or lack a rare letter. They
-    have another scheme in three cases: they use a letter that the gold scheme does not have; they
-    use only B and I, but the gold scheme also has letters for last words; or the gold scheme is
-    IOB1 and they look like IOB2 (in IOB1 hardly a span begins with B).
+    Predictions in the gold scheme may by mistake begin spans with I, or lack a rare letter. So they
+    have another scheme in three cases only: they use a letter that the gold scheme does not have;
+    they use only B and I, but the gold scheme also has letters for last words; or the gold scheme
+    is IOB1 and they look like IOB2 (in IOB1 hardly a span begins with B).
 
     >>> scheme_of_predictions([["I-PER", "O"]], "IOB2")
     'IOB2'
@@ -159,7 +164,7 @@ def scheme_of_predictions(sequences: Iterable[Sequence[str]], gold: Scheme) -> S
         return gold  # also without B, where `detect_scheme` takes L and U for plain labels
     scheme = _detect(sequences) if gold == "plain" else detect_scheme(sequences)
     letters = _letters(labels)
-    if letters == set():
+    if letters == set():  # all labels are O
         return gold
     if letters is None or gold == "plain" or not letters <= set(LETTERS[gold]):
         return scheme
@@ -184,7 +189,8 @@ def _letters(labels: Counter[str]) -> set[str] | None:
     unmatched = [label for label, match in matches.items() if not match]
     if not unmatched:
         return {label[0] for label in inside}
-    if 2 * len(unmatched) < len(inside) or _mark_spans(filter(None, matches.values()), unmatched):
+    are_most_matched = 2 * len(unmatched) < len(inside)
+    if are_most_matched or _mark_spans(filter(None, matches.values()), unmatched):
         raise InputError(
             f"the label '{unmatched[0]}' (found {labels[unmatched[0]]:,}×) does not show where a "
             f"span begins, as '{next(label for label in inside if matches[label])}' does. Fix it, "
@@ -206,8 +212,8 @@ def _are_bare_letters(labels: set[str]) -> bool:
 def _mark_spans(matches: Iterable[re.Match[str]], unmatched: Iterable[str]) -> bool:
     """Return whether labels that look like those of a scheme really mark spans.
 
-    They do if some type has both B and a letter for later words, or if all `unmatched` labels are
-    fillers such as [CLS] (`is_filler`).
+    They do in two cases: some type has both B and a letter for later words; or all other labels,
+    `unmatched`, are fillers such as [CLS], which programs give to tokens that are no words.
     """
     letters = defaultdict(set)
     for match in matches:
@@ -220,6 +226,7 @@ def _mark_spans(matches: Iterable[re.Match[str]], unmatched: Iterable[str]) -> b
 
 
 def _part_or_outside(label: str) -> Part:
+    """Parse a label as `parse_label` does, but take a label of no scheme for `O`."""
     return parse_label(label) if PREFIXED.fullmatch(label) or label in ROLES else NO_PART
 
 
@@ -245,7 +252,7 @@ def find_spans(labels: Sequence[str], scheme: Scheme, *, strict: bool = False) -
             spans.append(Span(before.type, start, index))
         if begins:
             start = index
-    if strict:
+    if strict:  # `parts` begins with NO_PART, so each slice begins one word before its span
         return [s for s in spans if _is_well_formed(parts[s.start : s.end + 1], scheme)]
     return spans
 
@@ -263,7 +270,7 @@ def _begins(before: Part, part: Part) -> bool:
 def _is_well_formed(parts: Sequence[Part], scheme: Scheme) -> bool:
     """Return whether a span begins and ends as the scheme requires.
 
-    `parts[0]` is the part before the span.
+    `parts[0]` is the parsed label before the span.
     """
     before, first, last = parts[0], parts[1], parts[-1]
     if scheme == "IOB1":
@@ -298,6 +305,7 @@ def is_legal(before: Part, part: Part, scheme: Scheme) -> bool:
     if scheme in ("IOB1", "IOB2"):
         if part.role in ("E", "S"):
             return False
+        # the role that needs a span of its type directly before it
         dependent_role = "B" if scheme == "IOB1" else "I"
         return part.role != dependent_role or _follows(before, part)
     if part.role in ("I", "E"):
@@ -336,7 +344,9 @@ def _span_letters(span: Span, labels: Sequence[str], scheme: Scheme) -> str | li
 
 
 def convert_labels(labels: Sequence[str], scheme: Scheme, target: Scheme) -> list[str]:
-    """Convert labels to another scheme; if `target` is `scheme`, illegal sequences become legal.
+    """Convert labels of a sequence to the scheme `target`.
+
+    If `target` is the scheme that they have, a sequence that breaks the scheme becomes legal.
 
     >>> convert_labels(["I-PER", "I-PER", "O"], "IOB1", "BIOES")
     ['B-PER', 'E-PER', 'O']

@@ -1,7 +1,8 @@
 """Convert labels to the class indices of a model, or to numbers.
 
 The classes of a model are the labels of its training examples, sorted, so that examples in another
-order give the same indices. Labels that cannot be classes are refused before training.
+order give the same indices. Labels that cannot be classes are refused before training. The
+argument `path` names the file of the examples in messages; for rows in memory it is `IN_MEMORY`.
 """
 
 import math
@@ -32,9 +33,10 @@ MAX_NUMBER = float(np.finfo(np.float32).max)
 
 
 def label_array(labels: Sequence[Any]) -> NDArray[Any]:
-    """Return labels as an array, `[labels]`; of objects if numpy's own types would change a label.
+    """Return labels as an array, `[labels]`, whose items equal the labels in value and type.
 
-    numpy makes floats of whole numbers beyond int64, and drops NUL at the end of a text.
+    It is an array of objects if numpy's own types would change a label: numpy makes floats of whole
+    numbers beyond int64, and drops NUL at the end of a text.
     """
     array = np.array(labels)
     if [(type(label), label) for label in array.tolist()] != [(type(x), x) for x in labels]:
@@ -185,8 +187,8 @@ def class_numbers(
 def _numbers_of(names: Sequence[str], path: Path) -> dict[str | None, int]:
     """Return the index of each name.
 
-    Labels from a file come without blanks at their ends, so the stripped form of a name has the
-    index of the name, too, unless two names have the same stripped form.
+    Labels that are read from a file have no blanks at their ends. So the index of a name can also
+    be found by the name without such blanks, unless two names differ in these blanks alone.
     """
     num_names = Counter(name.strip() for name in names)  # by stripped form
     numbers: dict[str | None, int] = {}
@@ -201,7 +203,11 @@ def label_set(example: Example, separator: str) -> tuple[str, ...]:
 
 
 def split_labels(label: str, separator: str) -> tuple[str, ...]:
-    """Split several labels that are written as one text, without duplicates."""
+    """Split several labels that are written as one text, without duplicates.
+
+    A JSON list of labels was read as one text with `LIST_SEPARATOR` behind each label. In such a
+    text `separator` is an ordinary character of a label.
+    """
     if LIST_SEPARATOR in label:
         parts = [part for part in label.split(LIST_SEPARATOR) if part.strip()]
     else:

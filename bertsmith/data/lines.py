@@ -1,4 +1,4 @@
-"""Decode a stream of bytes into lines of bounded length."""
+"""Decode the bytes of a text file into lines of bounded length."""
 
 import io
 import re
@@ -45,14 +45,19 @@ _MAGIC = (
 
 
 class Lines:
-    """Decoded lines of a stream, line ends included."""
+    """Decoded lines of a stream, line ends included.
+
+    Args:
+        reading: settings for reading the file, its counts, and where in it the stream begins.
+        stream: the decompressed bytes, from `reading.start` on.
+    """
 
     def __init__(self, reading: Reading, stream: io.BufferedReader) -> None:
         self.reading = reading
         self._stream = stream
         self._offset = reading.start
         self._num_lines = 0
-        if not reading.start:
+        if not reading.start:  # a later part of a file does not show its kind
             self._check_start()
 
     @property
@@ -91,13 +96,13 @@ class Lines:
 
     def in_parts(self) -> Iterator[str]:
         """Yield lines of at most `MAX_LINE_BYTES`, longer ones in parts."""
-        rest = b""
-        continues_line = False
+        rest = b""  # bytes that were read, behind the end of the part that was yielded last
+        continues_line = False  # whether they belong to the same line as that part
         while raw := rest + self._stream.readline(MAX_LINE_BYTES - len(rest)):
             if not continues_line:
                 self._num_lines += 1
             is_cut = len(raw) == MAX_LINE_BYTES and not raw.endswith(b"\n")
-            if is_cut and not continues_line:
+            if is_cut and not continues_line:  # a long line counts once
                 self.reading.report.cut["long_lines"] += 1
             end = find_cut(raw, _character_end(raw), _LINE_STOPS) if is_cut else len(raw)
             rest = raw[end:]

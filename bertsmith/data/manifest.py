@@ -1,7 +1,8 @@
-"""Read and write manifest.json: a corpus folder's counts, settings and checksums.
+"""Read and write manifest.json, which describes a corpus: its counts, settings and checksums.
 
-Counts can be shown without opening a shard. Checksums show a shard that was changed, truncated or
-mixed up with another corpus before anything is trained on it (`Corpus.open`).
+A corpus is a folder of token ids from which models are pre-trained; its large files are called
+shards. Counts can be shown without opening a shard. Checksums show a shard that was changed,
+truncated or mixed up with another corpus before anything is trained on it (`Corpus.open`).
 """
 
 import re
@@ -17,6 +18,7 @@ from bertsmith.system.json_text import parse_json
 from bertsmith.system.small_files import read_small_file
 
 Split = Literal["train", "held_out"]
+"""The two sets of a corpus's documents: for training, and held out from it for evaluation."""
 SPLITS: tuple[Split, ...] = ("train", "held_out")
 
 MANIFEST_NAME = "manifest.json"
@@ -25,6 +27,7 @@ FORMAT_VERSION = 1
 SHARD_NAME = re.compile(rf"({'|'.join(SPLITS)})-\d{{5,}}\.(ids|sentences|documents)\.npy")
 """Names of the files of shards."""
 NEXT_STEP = "Build the corpus again (bertsmith corpus build), or copy the folder again."
+"""Advice in an error about a damaged corpus."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +41,10 @@ class ShardFile:
 
 @dataclass(frozen=True, slots=True)
 class Shard:
-    """Part of a split; starts in its files are counted from the beginning of the shard."""
+    """A shard, that is, some documents of a split in three files of their own.
+
+    The starts of sentences and documents in these files are counted from the shard's beginning.
+    """
 
     documents: int
     sentences: int
@@ -90,6 +96,8 @@ class SourcesManifest:
 
 @dataclass(frozen=True, slots=True)
 class TokenizerManifest:
+    """The tokenizer that made the ids; its fingerprint is a hash of all that decides its ids."""
+
     fingerprint: str
     vocab_size: int
 

@@ -83,6 +83,7 @@ class ChoiceReader(RecordReader[ChoiceExample]):
         self.labelled = labelled
         specs = self._build_specs()
         super().__init__(
+            # In tables of `datasets` the numbers of classes have names; here the numbers count.
             with_class_numbers(source),
             self.columns,
             lambda column_names: specs,
@@ -118,6 +119,7 @@ class ChoiceReader(RecordReader[ChoiceExample]):
         """Parse a label to the index of the right choice, from 0."""
         first = self.columns.first_label
         name = text.strip()
+        # pandas writes 1.0 in a column that has missing values
         number = whole_number(name.removesuffix(".0"))
         if number is not None and 0 <= number - first < num_choices:
             return number - first
@@ -135,6 +137,7 @@ class ChoiceReader(RecordReader[ChoiceExample]):
         )
 
     def _build_specs(self) -> list[ColumnSpec]:
+        """Describe the columns to look for; earlier ones take their columns first."""
         columns = self.columns
         # With `skip_incomplete`, `predict` skipped rows with an empty prompt, so these have no
         # prediction to compare with. They must be skipped here, too.

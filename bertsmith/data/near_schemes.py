@@ -1,6 +1,8 @@
 """Recognize labels that nearly follow a scheme, such as `B_PER`, `b-per`, `PER-B` or `BPER`.
 
-Without this check they would be taken for plain labels, and words would be scored, not entities.
+A scheme such as IOB2 marks spans of words by a letter in each label (`B-PER`, `I-PER`). Without
+this check the labels above would be taken for plain ones, which describe single words, and words
+would be scored instead of entities.
 """
 
 import re

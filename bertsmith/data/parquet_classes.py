@@ -1,4 +1,4 @@
-"""Names of classes in Parquet files that `datasets` wrote.
+"""Names of classes in Parquet files that Hugging Face's library `datasets` wrote.
 
 The columns of such a file have the numbers of the classes; its metadata has their names.
 """

@@ -61,6 +61,7 @@ def open_parquet(path: Path) -> Iterator[Any]:
 
     with progress_bar(path.name, path.stat().st_size) as bar, open_seekable(path, bar) as file:
         try:
+            # A buffer of a megabyte for each column: pre_buffer would hold whole columns in memory.
             table = parquet.ParquetFile(file, buffer_size=1 << 20, pre_buffer=False)
             names = table.schema_arrow.names
         except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:
@@ -76,6 +77,8 @@ def open_parquet(path: Path) -> Iterator[Any]:
 @contextmanager
 def open_seekable(path: Path, on_read: Any) -> Iterator[IO[bytes]]:
     """Open a file of which any part can be read; a compressed one is unpacked first.
+
+    `on_read` is called with the number of bytes of each read from disk.
 
     Raises:
         InputError: the file is damaged, or the disk of temporary files is full.
@@ -133,7 +136,7 @@ def rows_at_once(metadata: Any) -> int:
 
 
 def damaged_table(path: SourcePath, error: Exception) -> Exception:
-    """Build the error for bytes that pyarrow cannot read; the system's own stay as they are."""
+    """Build the error for bytes that pyarrow cannot read; errors of the system stay as they are."""
     if isinstance(error, OSError) and error.errno is not None:
         return error
     problem = (str(error) or type(error).__name__).splitlines()[0]

@@ -1,4 +1,4 @@
-"""Read the texts of a Parquet file's text column, for documents."""
+"""Read one column of a Parquet file, whose texts become documents."""
 
 import io
 import tempfile
@@ -11,7 +11,9 @@ from bertsmith.errors import InputError, option
 
 
 def iter_parquet(reading: Reading, stream: io.BufferedReader) -> Iterator[str]:
-    """Yield the texts of the text column, row by row; null is empty.
+    """Yield the texts of the text column, row by row; null becomes an empty text.
+
+    `reading` has the settings for reading the file, such as the column, and its counts.
 
     Raises:
         InputError: the file is damaged, or it has no such column or one that does not hold strings.

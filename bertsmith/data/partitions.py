@@ -1,4 +1,4 @@
-"""Division of files into parts that can be read independently."""
+"""Divide files of documents into partitions, ranges of bytes that processes can read apart."""
 
 import io
 import re
@@ -23,9 +23,10 @@ _SEARCHED_BYTES = 1 << 14, 1 << 18, 1 << 22
 
 @dataclass(frozen=True, slots=True)
 class Partition:
-    """Bytes of a file that hold whole documents.
+    """The bytes of a file from `start` to before `end`, which hold whole documents.
 
-    `end` is None for a whole file, or the rest of one, that is read as a stream and not at once.
+    `end` is None for the rest of a file, often the whole file, which is read as a stream and not at
+    once.
     """
 
     source: Source
@@ -58,6 +59,7 @@ def plan_partitions(sources: Iterable[Source], target_bytes: int) -> Iterator[Pa
 
 
 def _divide(source: Source, size: int, file: IO[bytes], target_bytes: int) -> Iterator[Partition]:
+    """Divide an open file of `size` bytes into partitions."""
     start = 0
     end: int | None = 0
     while end is not None and start < size:
@@ -65,7 +67,7 @@ def _divide(source: Source, size: int, file: IO[bytes], target_bytes: int) -> It
         if size - start > target_bytes:
             end = _find_end(file, start + target_bytes, DOCUMENT_ENDS[source.format])
         yield Partition(source, start, end)
-        start = end or size
+        start = end or size  # without an end, the partition was the rest of the file
 
 
 def _find_end(file: IO[bytes], near: int, document_end: re.Pattern[bytes]) -> int | None:
@@ -81,7 +83,9 @@ def _find_end(file: IO[bytes], near: int, document_end: re.Pattern[bytes]) -> in
 def open_partition(
     partition: Partition, on_read: Callable[[int], None]
 ) -> Iterator[io.BufferedReader]:
-    """Open a partition's decompressed bytes, as `open_path` does.
+    """Open a partition's decompressed bytes.
+
+    `on_read` is called with the number of bytes of each read from disk.
 
     Raises:
         InputError: the file is damaged, or ends before the partition does; also raised later, while
@@ -93,7 +97,7 @@ def open_partition(
             stream.seek(start)
         if end is None:
             yield stream
-        else:
+        else:  # unbuffered, as a buffered read would also read what is behind the partition
             content = _read_range(source, stream.raw.read, end - start)
             yield io.BufferedReader(io.BytesIO(content))
 

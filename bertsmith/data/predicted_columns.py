@@ -1,4 +1,4 @@
-"""Names of the columns of predictions."""
+"""Names of the columns in files of predictions."""
 
 import re
 from collections.abc import Iterable

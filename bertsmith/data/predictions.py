@@ -1,4 +1,4 @@
-"""Read predictions of any system from files: answers by question, labels by row."""
+"""Read predictions of any system from files, to score them: answers by question, labels by row."""
 
 import math
 import re
@@ -53,7 +53,11 @@ def read_no_answer_probs(path: Path) -> dict[str, float]:
 
 
 def _read_by_id(path: Path, key: str) -> dict[str, Any]:
-    """Read values by question id: from one object, or from `key` of rows that have an id each."""
+    """Read values by question id.
+
+    A .json file of one object has the ids as its keys. In other files, each row has an id, and the
+    value under `key`.
+    """
     file_format = question_format(path)
     if file_format != "squad":
         return _without_doubles(path, _values_of_rows(path, key, file_format))
@@ -140,6 +144,7 @@ def read_labels(
         InputError: a line without a label, no column of labels, or a row with more or fewer cells.
     """
     read_list = (lambda labels: as_label_set(map(str.strip, labels))) if several else None
+    # This description of a column only converts values to texts; it does not look for the column.
     spec = ColumnSpec("label", "", None, (), scalars=(bool, int, float), read_list=read_list)
     # If a line may have several labels, an empty line means that the row has none.
     cells = _iter_cells(path, columns, delimiter, text_column, keep_blank=several)
@@ -153,9 +158,10 @@ def read_labels(
 
 
 class _Cell(NamedTuple):
-    """A prediction in line `row` of its file, under the name `column`.
+    """The value of a prediction in line `row` of its file, under the name `column`.
 
-    `gold_row`, `text` and `ids` are `row`, `text` and `ids` of `PredictedLabel`.
+    `gold_row` is the line of the gold file that the prediction names, or 0; `text` the text that it
+    names, or empty; `ids` are its ids by the names of their columns.
     """
 
     row: int
@@ -194,7 +200,7 @@ def _cells_of_table(
     columns: Sequence[str],
     text_column: str | None,
 ) -> Iterator[_Cell]:
-    # The first row that is not blank is the header.
+    """Yield the predictions of a table, whose first row that is not blank is the header."""
     first_row, header = next(((row, cells) for row, cells in rows if cells), (0, []))
     index = header.index(_prediction_column(path, first_row, header, columns, is_header=True))
     text_index = header.index(text_column) if text_column in header else None

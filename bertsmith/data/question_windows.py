@@ -1,6 +1,7 @@
-"""Encode questions with windows of their passages as rows of tokens.
+"""Encode questions with windows of their passages as rows of tokens, as in SQuAD.
 
-A row is [CLS] question [SEP] part of the context [SEP] (Devlin et al. 2019, section 4.2).
+A row is [CLS] question [SEP] window [SEP] (Devlin et al. 2019, section 4.2). The passage is also
+called the context; a window is as much of it as fits into a row.
 """
 
 from collections.abc import Iterator, Sequence
@@ -87,6 +88,7 @@ def encode_questions(
             context = question.context
             ids, offsets = locate_tokens(tokenizer, context)
         parts = [tokenizer.encode_ids(question.question), ids]
+        # windowed=1: the second part, the context, is divided into windows.
         all_windows = make_windows(tokenizer, parts, max_length, stride, windowed=1)
         rows = all_windows.rows if windowing.long_texts == "window" else all_windows.rows[:1]
         num_unread = all_windows.rows[-1].end - rows[-1].end
@@ -175,7 +177,7 @@ def begins_or_ends_inside_token(question: Question, offsets: NDArray[np.int32]) 
     A token may reach over white space and punctuation beside an answer, which scores leave out.
     `offsets` are those of the context's tokens in characters, int32 `[tokens, 2]`.
     """
-    is_whole = [
+    is_whole = [  # for each answer, whether its tokens hold no letter or digit beside it
         not _has_word_characters(
             question.context[offsets[span[0], 0] : answer.start]
             + question.context[answer.stop : offsets[span[1], 1]]

@@ -1,4 +1,7 @@
-"""The base of all readers of examples."""
+"""The base class of readers of examples, from files or rows in memory.
+
+A reader is an iterable; this class adds to read its first examples alone, and to count them.
+"""
 
 import itertools
 from abc import ABC
@@ -18,6 +21,7 @@ class Reader(ABC, Iterable[ExampleT], Generic[ExampleT]):
     """Lazy reader of the examples of a file, or of rows in memory."""
 
     source: ExampleSource
+    """The file, or the rows in memory."""
     num_skipped = 0
     """Number of rows skipped so far."""
 
@@ -55,7 +59,7 @@ class Reader(ABC, Iterable[ExampleT], Generic[ExampleT]):
 
 
 def count_chars(content: Any) -> int:
-    """Count the characters of an example's `content`: a text, None, or several of these."""
+    """Count the characters of an example's `content`: a text, None, or a sequence of contents."""
     return len(content) if isinstance(content, str) else sum(map(count_chars, content or ()))
 
 

@@ -1,4 +1,4 @@
-"""State of reading one file: settings, rejection of bad rows, and counts."""
+"""The state of reading one file of documents: settings, rejection of bad rows, and counts."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -10,6 +10,7 @@ from bertsmith.errors import InputError, option
 from bertsmith.system.counts import count_noun
 
 Errors = Literal["strict", "skip"]
+"""What to do about a line or row that cannot be read: raise an error, or skip and count it."""
 
 _SKIP_ADVICE = f"or pass {option('errors', 'skip')} (what is skipped is counted)"
 
@@ -36,7 +37,7 @@ REASONS = {
     "repeated_files": ("repeated file", "repeated files"),
     "unsupported_files": ("file of an unsupported format", "files of an unsupported format"),
 }
-"""Singular and plural of things that were skipped or divided, by their keys in manifests."""
+"""Singular and plural of what was skipped or divided, by the keys that manifest.json has for it."""
 
 
 def format_reason(reason: str, count: int) -> str:
@@ -90,7 +91,12 @@ class SourceReport:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """Settings and counts for reading one file, from byte `start` on."""
+    """Settings and counts for reading one file, from byte `start` on.
+
+    Attributes:
+        text_column: column or key whose texts are the documents; .txt files have none.
+        report: gets the counts of what is read and skipped.
+    """
 
     source: Source
     text_column: str

@@ -1,7 +1,9 @@
-"""Read the rows of a table, or rows in memory, as examples of the texts that a task needs.
+"""Read the rows of a table, of a file of JSON objects or in memory as the examples of a task.
 
-Which columns have these texts is decided in `column_choice.py`; `row_texts.py` reads them. If a row
-has many texts, they are in several columns, or in a list under one key.
+A task describes each column that it looks for by a spec (`ColumnSpec`), such as that of the text or
+of the label. `column_choice.py` decides which columns these are, and `row_texts.py` reads a row's
+texts from them: its record, which has the texts by the name of their spec. If a spec has many
+texts in a row, they are in several columns, or in a list under one key.
 """
 
 import itertools
@@ -32,7 +34,7 @@ from bertsmith.errors import InputError
 
 
 class TableOptions(Protocol):
-    """Options for reading a table."""
+    """Options for reading a table, which `Columns` and the like classes of other tasks have."""
 
     @property
     def header(self) -> Literal["auto", "yes", "no"]: ...
@@ -70,13 +72,14 @@ class RecordReader(Reader[ExampleT]):
     Args:
         source: `.csv`, `.tsv`, `.jsonl`, `.json`, `.parquet` or `.xlsx`, plain or `.gz/.xz/.zst`;
             `STANDARD_INPUT`; or mappings in memory, which are read like objects of `.jsonl`.
-        find_specs: returns the columns to read, given the names of all columns in lower case;
-            earlier specs choose their columns first.
-        parse: builds an example from a row's number and texts. Empty texts at the end of a list
-            are dropped; if a row may lack all texts of a list, all its empty texts are dropped.
+        find_specs: returns the specs, given the names of all columns in lower case; earlier specs
+            choose their columns first.
+        parse: builds an example from a row's number and its record. Of a spec with many texts, the
+            empty texts at the end are dropped; if a row may lack all of them, all empty texts are.
         lines_lack: what a file of plain lines (`.txt`) lacks, for messages, such as "labels"; empty
             if such a file can be read: then each line is the text of the first spec.
-        can_skip: whether the user can choose to skip rows, so that messages name the flag.
+        can_skip: whether the user can choose to skip incomplete rows, so that messages name the
+            option.
         trained: the columns that the model was trained on.
     """
 
@@ -139,7 +142,7 @@ class RecordReader(Reader[ExampleT]):
 
     @property
     def names(self) -> Mapping[str, tuple[str, ...]]:
-        """The columns of each spec, by its name; empty until reading has begun."""
+        """The names of each spec's columns, by the name of the spec; empty until reading begins."""
         return self._choice.names
 
     @property
@@ -172,7 +175,10 @@ class RecordReader(Reader[ExampleT]):
         return self.file_format in ("csv", "tsv", "xlsx")
 
     def class_names(self) -> Mapping[str, Sequence[str]]:
-        """Return names of classes by column, for which a Parquet file's numbers stand."""
+        """Return the names of numbered classes in a Parquet file, by column.
+
+        The numbers are then read as these names. A subclass may override this; here there are none.
+        """
         return {}
 
     def locate_row(self, row: int) -> str:
@@ -239,7 +245,7 @@ class RecordReader(Reader[ExampleT]):
         return _OpenedRows(columns, rows, texts.read)
 
     def _check_texts(self, row: int, record: Record) -> Record:
-        """Refuse a row with an empty text; from lists that may be empty, drop the empty texts."""
+        """Refuse a row with an empty text; of many texts that may be empty, drop the empty ones."""
         for spec in self._choice.read_specs:
             texts = record.get(spec.name, ())
             if spec.is_many and spec.may_be_empty:

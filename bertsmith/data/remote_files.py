@@ -21,7 +21,7 @@ _MAGIC = re.compile(r"[*?[]")
 
 
 def is_url(name: str) -> bool:
-    """Return whether a text's name is one of fsspec's, not a path.
+    """Return whether a name of texts is an address such as s3://..., not a path.
 
     >>> is_url("s3://bucket/texts"), is_url("texts/a.txt")
     (True, False)
@@ -64,6 +64,7 @@ class RemoteFile:
         """Return an object with the size in bytes, and a number that changes with the file."""
         with _reading(self.url):
             system, path = _open_system(self.url)
+            # fsspec's checksum is a number that changes with the file.
             size, version = system.size(path), system.checksum(path)
             return SimpleNamespace(st_size=int(size or 0), st_mtime_ns=int(version))
 

@@ -1,4 +1,4 @@
-"""The protocol of builders of token rows: the methods of a tokenizer by which texts are encoded."""
+"""The protocol of objects that build rows of token ids, such as [CLS] text [SEP], from texts."""
 
 from collections.abc import Sequence
 from typing import Any, Protocol
@@ -9,7 +9,7 @@ from bertsmith.tokenization.tokenizer import Row
 
 
 class RowBuilder(Protocol):
-    """A builder of token rows from one text or two; a `Tokenizer` is one."""
+    """A builder of rows of token ids from one text or two; each `Tokenizer` is one."""
 
     def encode_ids(self, text: str) -> list[int]:
         """Encode a text to ids without special tokens."""

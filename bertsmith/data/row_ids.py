@@ -1,4 +1,4 @@
-"""Find the ids of a table's rows, by which rows of two files are paired."""
+"""Find the ids of a table's rows, by which predictions and right labels of two files are paired."""
 
 import re
 from collections.abc import Sequence

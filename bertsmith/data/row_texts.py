@@ -1,4 +1,8 @@
-"""The texts of a row, as cells of a table or as an object, in the columns that a task reads."""
+"""Read the texts of a row, a list of cells or a JSON object, from the columns that a task reads.
+
+A spec (`ColumnSpec`) describes a column that a task looks for, such as that of the text. The texts
+of a row, by the names of specs, are its record.
+"""
 
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
@@ -33,8 +37,9 @@ class CellTexts:
 
     Attributes:
         columns: the names of all columns.
-        indices: the columns of each spec, by its name.
+        indices: the indices of each spec's columns, by the name of the spec.
         first_row: the number of the first row, which has as many cells as there are columns.
+        incomplete: builds the errors for incomplete rows.
     """
 
     columns: Sequence[str]
@@ -75,6 +80,7 @@ class ObjectTexts:
 
     Attributes:
         choice: the keys that are read; later objects may add keys.
+        incomplete: builds the errors for incomplete rows.
     """
 
     choice: ColumnChoice
@@ -118,5 +124,6 @@ class ObjectTexts:
 
 
 def without_empty_end(texts: Sequence[str]) -> tuple[str, ...]:
+    """Return texts up to the last one that is not blank."""
     last = max((i for i, text in enumerate(texts) if text.strip()), default=-1)
     return tuple(texts[: last + 1])

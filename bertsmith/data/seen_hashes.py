@@ -1,7 +1,7 @@
-"""Set of 64-bit hashes: sorted tables, of which the large ones are files.
+"""A set of 64-bit hashes of documents, by which duplicates are found, in bounded memory.
 
-A million hashes take 8 MB; beyond the first two million these are on disk. A Python set would take
-ten times as much memory.
+It consists of sorted tables, of which the large ones are files. A million hashes take 8 MB, beyond
+the first two million on disk. A Python set would take ten times as much memory.
 """
 
 from collections.abc import Sequence
@@ -34,6 +34,7 @@ class SeenHashes(ScratchFolder):
         distinct, first_indices = np.unique(np.array(hashes, np.uint64), return_index=True)
         is_distinct_new = np.ones(len(distinct), bool)
         for table in self._tables:
+            # Of a hash above all others in the table, any index will do: there is another hash.
             indices = np.minimum(np.searchsorted(table, distinct), len(table) - 1)
             is_distinct_new &= table[indices] != distinct
         if is_distinct_new.any():

@@ -32,14 +32,15 @@ NEGATIVES = ("negative", "negatives", "neg", "hard_negative", "hard_negatives")
 SCORES = ("score", "similarity", "similarity_score", "relatedness_score", "label", "quality")
 
 Kind = Literal["pairs", "scored"]
-"""Pairs may have negatives (triples); scored pairs have a number instead."""
+"""Kinds of examples: pairs, which may have negatives (triples), and pairs with a score."""
 
 
 @dataclass(frozen=True, slots=True)
 class RelatedTexts:
-    """Anchor and positive text, with negatives or a score.
+    """A text, the anchor, and a text beside it, the positive; with negatives or a score.
 
-    `row` is the number of their row or line in the file, from 1.
+    Vectors of anchor and positive should be near, or as near as the score says. Those of anchor and
+    negatives should not be near. `row` is the number of their row or line in the file, from 1.
     """
 
     anchor: str
@@ -85,6 +86,7 @@ class RelatedReader(RecordReader[RelatedTexts]):
         self.keeps_negatives = keeps_negatives
         specs = self._build_specs()
         super().__init__(
+            # In tables of `datasets` the numbers of classes have names; here numbers are scores.
             with_class_numbers(source),
             self.columns,
             lambda column_names: specs,

@@ -98,12 +98,13 @@ def _ends_sentence(text: str, start: int, dot: int, end: int) -> bool:
     if before.isalpha() and before.islower() and before != "trans" and not number_follows:
         # This decides most full stops: of `_NEVER` and `_SELDOM`, only `trans` has five letters.
         return True
-    if text[dot + 1] in _STOP:
+    if text[dot + 1] in _STOP:  # further stops, as in "..."
         return True
     # All abbreviations are shorter than 20 characters.
     word = text[max(start, dot - 20) : dot].rpartition(" ")[2].lstrip(_OPENING)
     if word.isdigit() and len(word) <= 3 and dot - len(word) == start:
         return False  # the number of a heading or list item
+    # A single letter in upper case is an initial, not an abbreviation such as `p.` or `v.`.
     lower = word if len(word) == 1 else word.lower()
     if _NEVER.fullmatch(lower) or (number_follows and _NOT_BEFORE_NUMBER.fullmatch(lower)):
         return False

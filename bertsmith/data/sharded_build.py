@@ -1,8 +1,9 @@
-"""Build a corpus by processes that share only a folder: the shards of a job array, or a cluster.
+"""Build a corpus by processes that share only a folder: a job array, or the workers of a cluster.
 
-Each process encodes work units into the folder `unmerged` of the corpus. `merge_corpus` then writes
-the corpus by the code that also writes it if one process builds it alone, and in the same order, so
-that the corpora of both ways are equal byte for byte.
+The texts are divided into many work units, each of which one process encodes into the folder
+`unmerged` of the corpus. A shard is the share of the units that one job of an array encodes.
+`merge_corpus` then writes the corpus from all units, by the same code and in the same order as if
+one process had built it alone. So the corpora of both ways are equal byte for byte.
 """
 
 import shutil
@@ -43,7 +44,7 @@ from bertsmith.tokenization.tokenizer import Tokenizer
 
 @dataclass(frozen=True, slots=True)
 class ShardReport:
-    """Counts of a shard that one job encoded; `all_units` counts the units of all shards."""
+    """Counts of a shard, the share of one job; `all_units` counts the work units of all jobs."""
 
     units: int
     all_units: int
@@ -63,7 +64,7 @@ def build_shard(
 ) -> ShardReport:
     """Encode one shard of the texts into the folder `unmerged` of `out`.
 
-    Units that are complete are kept, so a shard that was interrupted goes on.
+    Work units that are complete are kept, so a shard that was interrupted goes on.
 
     Args:
         overwrite: whether `out` may hold a corpus; `merge_corpus` replaces it.
@@ -76,7 +77,7 @@ def build_shard(
         folder, plan, units = _prepare(out, paths, tokenizer, settings, shard.total)
         # Two processes must not encode one shard at once.
         with hold_folder(folder / f"shard-{shard.number:05d}"):
-            shard_units = units[shard.number - 1 :: shard.total]
+            shard_units = units[shard.number - 1 :: shard.total]  # every total-th unit
             records = _encode(folder, plan, shard_units, executor or LocalProcesses())
     return ShardReport(
         units=len(records),
@@ -112,7 +113,7 @@ def build_with(
 ) -> Manifest:
     """Build a corpus whose units an executor encodes on machines that see its folder.
 
-    Units that an interrupted build of the same texts left are kept.
+    Work units that an interrupted build of the same texts left are kept.
 
     Raises:
         InputError, CorpusError, ConfigError: as `build_shard`.
@@ -155,6 +156,7 @@ def _prepare(
 ) -> tuple[Path, BuildPlan, list[WorkUnit]]:
     """Plan the units, and make the folder of units with the plan and the tokenizer."""
     report = SourceReport()
+    # Absolute paths, since workers may have another working folder.
     sources = [
         replace(source, path=source.path.absolute()) for source in select_sources(paths, report)
     ]

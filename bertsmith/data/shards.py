@@ -1,4 +1,4 @@
-"""Write a corpus as .npy shards.
+"""Write the token ids of a corpus as shards, files from which models are pre-trained.
 
 The ids have no special tokens and no padding. Each shard is three standard .npy files: the ids
 (uint16 if the vocabulary is small enough, else uint32) and the starts of sentences and documents,
@@ -29,7 +29,7 @@ def id_dtype(vocab_size: int) -> np.dtype[Any]:
 
 @dataclass(frozen=True, slots=True)
 class DocumentBlock:
-    """Some encoded documents, one after another.
+    """Some encoded documents of one split, one after another, which are written at once.
 
     Shapes: `ids` `[tokens]`; `sentence_lengths` in tokens, `[sentences]`, none of them 0;
     `document_lengths` in sentences, `[documents]`, none of them 0; integers of any width.
@@ -44,9 +44,11 @@ class DocumentBlock:
 
 
 class SplitWriter:
-    """Writes one split's blocks to numbered shards of about `shard_tokens` tokens each.
+    """Writes the blocks of one split, training or held out, to numbered shards.
 
-    Files are not written atomically: use it inside `bertsmith.system.files.atomic_dir`.
+    A shard has `shard_tokens` tokens or a little more; the last one may have fewer. If the process
+    ends too early, files stay incomplete. So use a writer inside `atomic_dir` (system/files.py),
+    whose folder is complete or absent.
     """
 
     def __init__(
@@ -77,6 +79,7 @@ class SplitWriter:
             self._finish_shard()
 
     def _count_lengths(self, block: DocumentBlock) -> None:
+        # Number of tokens up to the end of each document, that is, of its last sentence.
         ends = np.cumsum(block.sentence_lengths)[np.cumsum(block.document_lengths) - 1]
         tokens_of_document = np.diff(ends, prepend=0)
         self._sentence_lengths = _add_counts(self._sentence_lengths, block.sentence_lengths)

@@ -1,4 +1,4 @@
-"""The columns of a source of examples, with the types of their values."""
+"""Find the columns of a source of examples and their types, to write them beside predictions."""
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -26,7 +26,7 @@ def source_columns(reader: RecordReader[Any], first: SourceRow) -> dict[str, Any
     Files of objects and Excel files are read once more for this.
 
     Args:
-        first: a row that was read.
+        first: a row that was read, which names the columns of a table.
 
     Raises:
         InputError: objects from standard input, which can be read only once; or a file that cannot
@@ -88,7 +88,11 @@ def _types_of(rows: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def _kind_of(value: Any) -> Any:
-    """Return str, int, float or bool, `_LONG_INTEGER`, or Any for values of other types."""
+    """Return the kind of a value: its type if it is str, int, float or bool, else Any.
+
+    The kind of a whole number is `_LONG_INTEGER` beyond `MAX_FLOAT_INTEGER`, and Any beyond 64
+    bits.
+    """
     kind = str if isinstance(value, str) else type(value)
     if kind is int and not -MAX_INTEGER <= value < MAX_INTEGER:
         return Any
@@ -103,6 +107,6 @@ def _common_type(kinds: set[Any]) -> Any:
         return str
     if kinds <= {int, _LONG_INTEGER}:
         return int
-    if kinds == {int, float}:
+    if kinds == {int, float}:  # not with long integers, which float64 may change
         return float
     return next(iter(kinds)) if len(kinds) == 1 else Any

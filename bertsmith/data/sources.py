@@ -18,7 +18,9 @@ from bertsmith.errors import InputError, read_error
 from bertsmith.system.paths import shell_path
 
 SourcePath = Path | RemoteFile
+"""A local path, or a file in an object store."""
 Format = Literal["txt", "jsonl", "csv", "tsv", "parquet"]
+"""Formats of files of documents, for tokenizers and corpora; files of examples have more."""
 Compression = Literal["gz", "xz", "zst"]
 
 FORMATS: tuple[Format, ...] = get_args(Format)
@@ -98,7 +100,7 @@ def find_sources(paths: Iterable[str | Path]) -> tuple[list[Source], Counter[str
     for source in all_sources:
         unique.setdefault(identity(source), source)
     left_aside["repeated_files"] = len(all_sources) - len(unique)
-    return list(unique.values()), +left_aside
+    return list(unique.values()), +left_aside  # + leaves out counts of 0
 
 
 def _expand(name: str) -> tuple[list[Source], int]:

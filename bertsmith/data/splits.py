@@ -1,10 +1,10 @@
-"""The split of documents into training and eval by text hash.
+"""Divide the documents of a corpus into training and held-out ones, by hashes of their texts.
 
 The text of a document decides, so equal documents are in the same split, and the order of the input
 does not matter, with two exceptions. The first document is always for training, so that training
-has one. And if the share is above 0, but no hash is below it, one document is for eval all the
-same, provided that there are two different documents or more. The parts of a document that is too
-long to be read whole are documents of their own: some may be in training and others in eval.
+has one. And if documents are to be held out, but no hash says so, one is held out all the same,
+provided that there are two different documents or more. The parts of a document that is too long to
+be read whole are documents of their own: some may be in training and others held out.
 """
 
 import math
@@ -24,11 +24,12 @@ def text_hash(text: str) -> int:
 
 
 class HeldOutChoice(Generic[DocumentT]):
-    """Assignment of a stream of documents to splits; call `finish` after the last.
+    """Assignment of a stream of documents to training or eval; call `finish` after the last.
 
-    The first document is always for training, and so are its copies. A document whose hash is below
-    the limit, `share` times 2^64, is for eval. While the eval split is empty, the document with the
-    smallest hash so far waits: it becomes the eval split if no hash is below the limit.
+    The first document is always for training, and so are its copies. Of the others, a document is
+    for eval if its hash is below the limit, `share` times 2^64. While the eval split is empty, the
+    document with the smallest hash so far waits, with its copies. It becomes the eval split if no
+    hash turns out to be below the limit.
     """
 
     def __init__(self, share: float) -> None:
@@ -42,13 +43,13 @@ class HeldOutChoice(Generic[DocumentT]):
     def assign(self, document: DocumentT, text_hash: int) -> list[tuple[DocumentT, Split]]:
         """Return the documents whose split is now known, each with its split.
 
-        They are `document`, or the copies of the document that waited, or both, or none.
+        They are `document`, or the copies of the document that waited so far, or both, or none.
         """
         if self._first_hash is None:
             self._first_hash = text_hash
         if text_hash == self._first_hash:
             return [(document, "train")]
-        if text_hash < self._limit:
+        if text_hash < self._limit:  # the eval split has a document now
             self._needs_no_waiting = True
             return [*self._release("train"), (document, "held_out")]
         if self._needs_no_waiting or text_hash > self._waiting_hash:

@@ -140,6 +140,7 @@ class QuestionReader(Reader[Question]):
     def _reset_counts(self) -> None:
         self.num_questions = self.num_moved = self.num_lost = self.num_empty = 0
         self._ids: set[str] = set()
+        # Whether a question has an answer or says that it has none; if none are read, no matter.
         self._is_answered = not self.labelled
 
     def _count(self, question: Question) -> None:

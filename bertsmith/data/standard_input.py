@@ -1,4 +1,7 @@
-"""Standard input, and whether its next line is there yet."""
+"""Read standard input as it comes, and tell whether its next line is there yet.
+
+So a command can compute lines together that are there already, without waiting for more.
+"""
 
 import io
 import os
@@ -95,6 +98,7 @@ def open_standard_input() -> StandardInput:
 
 def must_wait_for_input() -> bool:
     """Return whether the next line of standard input has not been written yet."""
-    if _opened is None or sys.platform == "win32":  # where only sockets can be asked
+    # On Windows only sockets can be asked whether there is something to read.
+    if _opened is None or sys.platform == "win32":
         return False
     return not _opened.has_line()

@@ -1,4 +1,7 @@
-"""Rows, as dicts, of tables in memory: pandas, polars, pyarrow, datasets, or dicts of columns."""
+"""Read the rows of tables in memory as dicts: pandas, polars, pyarrow, datasets, dicts of columns.
+
+A column of `datasets` may hold the numbers of classes (`ClassLabel`), whose names the table knows.
+"""
 
 import glob
 import itertools
@@ -23,11 +26,11 @@ SourceT = TypeVar("SourceT")
 
 @dataclass(frozen=True)
 class TableRows:
-    """The rows of a table in memory; each dict is made when it is read.
+    """The rows of a table in memory; the dict of each row is made when the row is read.
 
     Tables of pandas, polars, pyarrow and datasets are recognized by their methods; mappings from
-    names to columns are tables, too. Numbered classes of `datasets` are replaced by their names,
-    unless `are_classes_named` is False.
+    names to columns are tables, too. The numbers of classes of `datasets` are replaced by the names
+    of the classes, unless `are_classes_named` is False.
     """
 
     table: Any
@@ -88,7 +91,10 @@ class TableRows:
 
     @property
     def class_names(self) -> dict[str, list[str]]:
-        """The names of numbered classes in columns of `datasets`, by column; also in lists."""
+        """The names of the classes that the numbers in a column of `datasets` stand for, by column.
+
+        The column may also have lists of numbers.
+        """
         features = getattr(self.table, "features", None) if self._has("features") else None
         names = {}
         for column, feature in (features or {}).items():
@@ -107,12 +113,18 @@ class TableRows:
         return len(self.table) if self._has("__len__") else sum(1 for _ in self.table)
 
     def _has(self, name: str) -> bool:
-        """Return whether the table's type has this name; a table's columns are attributes, too."""
+        """Return whether the table's type has an attribute of this name.
+
+        The table itself is not asked, since columns are attributes of it, too.
+        """
         return hasattr(type(self.table), name)
 
 
 def as_named(source: Any, argument: str) -> Path | TableRows | Sequence[Mapping[str, Any]] | None:
-    """Return a source as a file or as named rows; None for plain items such as texts.
+    """Return a user's data as a file or as rows with names; None for plain items such as texts.
+
+    Args:
+        source: the value that the user gave as the argument named `argument`.
 
     Raises:
         InputError: the source is a tuple of two strings, which may be a pair or two texts.
@@ -130,7 +142,7 @@ def as_named(source: Any, argument: str) -> Path | TableRows | Sequence[Mapping[
 
 
 def check_names_file(name: str) -> None:
-    """Check that a string is the name of a file, and not a text.
+    """Check that a string is the name of a file or folder, or a pattern that matches one.
 
     Raises:
         InputError: there is no such file.
@@ -169,9 +181,10 @@ def with_class_numbers(source: SourceT) -> SourceT | TableRows:
 def with_classes_of(
     source: SourceT, labels: Sequence[str], label_column: str | None
 ) -> SourceT | TableRows:
-    """Return a source whose numbered classes are written as the task's labels are.
+    """Return a source whose numbered classes are written as the labels of a task's model are.
 
-    They stay numbers if the model's `labels` are numbers, or if each label has a column of 0 and 1.
+    They stay numbers if `labels`, those of the model, are numbers, or if each label has a column of
+    0 and 1.
     """
     if not isinstance(source, TableRows):
         return source
@@ -192,6 +205,7 @@ def classes_stay_numbers(
     """
     labels = tuple(labels)
     names = {name for names in class_names.values() for name in names}
+    # Names of classes may look like numbers, too, such as the ratings "1" to "5".
     are_numbers = bool(labels) and all(map(str.isdecimal, labels)) and not names.issuperset(labels)
     all_columns = list(map(str, column_names))
     # If `label_column` is not one column, it lists several.

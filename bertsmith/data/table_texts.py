@@ -23,7 +23,9 @@ _TOO_LONG = "row too long"
 def iter_table(lines: Lines, *, quoted: bool) -> Iterator[str]:
     """Yield the texts of the text column, row by row.
 
-    `quoted` is true for .csv, where commas and line ends between quotes belong to a text.
+    Args:
+        lines: the lines of the file, with the settings and counts of reading it (`lines.reading`).
+        quoted: true for .csv, where commas and line ends between quotes belong to a text.
 
     Raises:
         InputError: the header cannot be read, or does not name the column exactly once; or a row
@@ -31,6 +33,7 @@ def iter_table(lines: Lines, *, quoted: bool) -> Iterator[str]:
     """
     reading = lines.reading
     rows = _iter_rows(lines, quoted)
+    # Until the header is read, an error in the file is raised, even with errors="skip".
     lines.reading = replace(reading, can_skip=False)
     header_number, header = next(rows, (1, []))
     lines.reading = reading

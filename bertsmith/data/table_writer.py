@@ -40,7 +40,7 @@ class TableWriter(ABC):
     """
 
     change = ""
-    """End of `note`'s sentence: what the format cannot hold, and what replaces it."""
+    """What the format cannot hold, and what replaces it, as the end of a sentence in `note`."""
     num_changed = 0
 
     @abstractmethod
@@ -151,7 +151,7 @@ class ParquetTable(TableWriter):
     """Rows with types, in groups of `_BATCH_ROWS`."""
 
     def __init__(self, file: IO[bytes], columns: Mapping[str, Any]) -> None:
-        # pyarrow takes a quarter of a second to import, and only Parquet needs it.
+        # Imported here, since pyarrow takes a quarter of a second and only Parquet needs it.
         self._arrow = importlib.import_module("pyarrow")
         parquet = importlib.import_module("pyarrow.parquet")
         self._schema = self._arrow.schema(

@@ -160,7 +160,7 @@ def read_txt(path: Path, *, keep_empty_end: bool = False) -> Iterator[tuple[int,
 
 
 def read_csv(path: Path, delimiter: str = ",") -> Iterator[tuple[int, list[str]]]:
-    """Yield each row's first line number and cells; blank lines have no cells.
+    """Yield each row's number, that of its first line, and cells; blank lines have no cells.
 
     Raises:
         InputError: the file has quotes that do not match, a lone carriage return, or a row longer
@@ -169,7 +169,7 @@ def read_csv(path: Path, delimiter: str = ",") -> Iterator[tuple[int, list[str]]
     csv.field_size_limit(MAX_ROW_BYTES)  # the default refuses a cell above 131,072 characters
     source_name = name_source(path)
     line = ""
-    row = size = 0
+    row = size = 0  # number of the row that is read, and its characters so far
 
     def row_lines() -> Iterator[str]:
         nonlocal line, size

@@ -1,4 +1,8 @@
-"""Sentences in which each word has a label, and remarks on how they were read."""
+"""Sentences in which each word has a label, such as `B-PER`, and remarks on how they were read.
+
+A remark is a kind of correction, such as a line that was taken for a comment. Remarks are counted,
+and reported with their counts.
+"""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -69,7 +73,7 @@ class TaggedSentence:
     """The text of the sentence, and the offsets of each word in it; None if the file has only
     words."""
     scheme: Scheme = "plain"
-    """Scheme of the labels."""
+    """Scheme of the labels, such as IOB2; in the plain one each label stands for one word."""
     remarks: tuple[Remark, ...] = ()
     """Corrections that were made while reading, each by its kind."""
     before: tuple[str, ...] = ()

@@ -1,8 +1,9 @@
-"""Recognize tables of texts, headers and lost empty lines where labelled words are expected.
+"""Refuse files of the wrong kind where labelled words are expected, such as a table of texts.
 
-Each rule is a guess. It needs several signs that the rows are no words, so that real sentences
-pass: words may hold blanks (`New York`, words of Vietnamese, non-breaking spaces), a file may be a
-single sentence, and labels may be rare.
+Labelled words stand one a line, with an empty line after each sentence. Each rule here is a guess.
+It needs several signs that the rows are no words, so that real sentences pass: words may hold
+blanks (`New York`, words of Vietnamese, non-breaking spaces), a file may be a single sentence, and
+labels may be rare.
 """
 
 import re
@@ -23,10 +24,11 @@ OTHER_HEADINGS = {
     *("id", "idx", "index", "no", "#", "guid", "source", "lemma", "chunk", "head", "deprel"),
     *("sentence #", "sentence_id", "sent_id", "feats", "deps", "misc"),
 }
-"""Usual names of other columns; all cells of a header are usual names."""
+"""Usual names of columns for neither words nor labels. A row is taken for a header if all its cells
+are usual names."""
 
 MIN_CELLS = 3
-"""Minimum number of cells for any sign."""
+"""Minimum number of cells of a column for any sign that they are texts."""
 MIN_CELLS_WEAK = 5
 """Minimum number of cells for two weak signs: nearly all cells hold blanks, or most have many
 letters of a script without blanks."""
@@ -47,17 +49,17 @@ SOUTHEAST = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"
 UNSPACED = re.compile(f"[{CHINESE}{SOUTHEAST}]").search
 """Finds a letter of a script that writes no blanks between words."""
 LONG_UNSPACED = re.compile(f"(?:[{CHINESE}][^{CHINESE}]*){{8}}|[{SOUTHEAST}]{{20}}").search
-"""Finds more letters than most words of such a script have. Names of ministries have as many, so
-only a majority of such cells is a sign."""
+"""Finds more letters than most words of such a script have. Long names, as of ministries, have as
+many, so only a majority of such cells is a sign."""
 PUNCTUATED = re.compile(f"[{CHINESE}][，。！？；：、…]|[，。！？；：、…][{CHINESE}]").search
 """Finds a Chinese punctuation mark beside a letter; among words, the mark has a cell of its own."""
 MIN_TABLE_ROWS = 100
-"""Minimum number of rows without an empty line that are a table, not a sentence, if hardly any word
-is repeated: in 100 words of running text, a fifth or more are repetitions."""
+"""Minimum number of rows without an empty line for the sign that hardly any word is repeated: then
+they are a table. In 100 words of running text, a fifth or more are repetitions."""
 MIN_UNMARKED_TABLE_ROWS = 50
-"""The minimum in place of `MIN_TABLE_ROWS` if the labels mark no spans. Of 939 sentences of 50 to
-69 words in CoNLL-2003, EWT and MSRA, 3 repeat hardly any word, and the labels of these 3 mark
-spans."""
+"""The minimum in place of `MIN_TABLE_ROWS` if the labels mark no spans (`B-PER` marks one). Of 939
+sentences of 50 to 69 words in CoNLL-2003, EWT and MSRA, 3 repeat hardly any word, and the labels of
+these 3 mark spans."""
 MAX_TABLE_LABELS = 3
 """Maximum number of different labels in a short table of texts; a sentence of 20 different words
 has more parts of speech."""
@@ -71,6 +73,7 @@ MULTIWORD_NUMBER = re.compile(r"\d+[-.]\d+")
 """Number of a multi-word token (`3-4`) or of an empty node (`3.1`) in CoNLL-U."""
 SHOWN_ROWS = 3
 SHOWN_WORD_CHARACTERS = 40
+"""Number of rows, and of characters of each, that a message shows."""
 
 FOR_TEXTS = "For one label a text, use bertsmith finetune classify (in Python TextClassifier)."
 FOR_WORDS = "Labelled words stand one a line, with an empty line after each sentence."
@@ -100,6 +103,7 @@ def check_rows(
         return
     _check_header(source_name, lines)
     for index, cells in enumerate(columns):
+        # Other columns than that of the words need more signs: labels and features may be long.
         look_like_texts = _are_texts if index == word_index else _are_different_texts
         if look_like_texts(cells):
             first_row, _ = lines[0]
@@ -170,7 +174,7 @@ def check_word_numbers(
 
 
 def _count_from(start: int, columns: Sequence[Sequence[str]]) -> bool:
-    """Return whether the cells of each column are `start`, `start` + 1 and so on."""
+    """Return whether in each of some columns the cells are `start`, `start` + 1 and so on."""
     for cells in columns:
         expected = [str(number) for number in range(start, start + len(cells))]
         if cells != expected:
@@ -295,10 +299,10 @@ def _are_different_texts(cells: Sequence[str]) -> bool:
 
 def _hold_blanks(cells: Sequence[str]) -> bool:
     """Return whether cells look like texts that have plain spaces between words."""
-    pieces = [len(cell.strip().split(" ")) for cell in cells]
-    num_two = sum(count >= 2 for count in pieces)
-    num_three = sum(count >= 3 for count in pieces)
-    num_texts = sum(count >= TEXT_PIECES for count in pieces)
+    piece_counts = [len(cell.strip().split(" ")) for cell in cells]
+    num_two = sum(count >= 2 for count in piece_counts)  # cells of two pieces or more
+    num_three = sum(count >= 3 for count in piece_counts)
+    num_texts = sum(count >= TEXT_PIECES for count in piece_counts)
     size = len(cells)
     return (
         (size >= MIN_CELLS and num_two > 0.5 * size and num_texts >= 0.25 * size)

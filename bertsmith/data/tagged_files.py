@@ -1,7 +1,8 @@
-"""Stream sentences with labelled words from CoNLL, CoNLL-U, text files, and rows of objects.
+"""Stream sentences with labelled words from CoNLL and CoNLL-U files and from JSON objects.
 
-`TaggedSentence.remarks` lists what was left out or changed while reading, and
-`TaggedReader.num_skipped` counts the sentences that could not be read.
+Texts without labels are read as well, to predict labels. `TaggedSentence.remarks` lists what was
+left out or changed while reading, and `TaggedReader.num_skipped` counts the sentences that could
+not be read.
 """
 
 import itertools
@@ -79,7 +80,9 @@ FORMAT_NAMES: dict[TaggedFormat, str] = {
 
 
 class TaggedReader(Reader[TaggedSentence]):
-    """Lazy reader of one file's sentences.
+    """Lazy reader of the sentences of a file, or of rows in memory.
+
+    A scheme such as IOB2 says how labels mark spans of words.
 
     Args:
         source: a file of words and labels, plain or `.gz/.xz/.zst`; `STANDARD_INPUT`; or rows in
@@ -143,6 +146,7 @@ class TaggedReader(Reader[TaggedSentence]):
             lines = read_txt(source, keep_empty_end=True)
             return (parse_line(row, line, columns) for row, line in lines)
         source_name = name_source(source)
+        # A block has the lines of one sentence.
         blocks = iter_blocks(source_name, self._lines(source))
         if format_ == "conllu":
             return self._parse_each(ConlluParser(source_name, columns, self.labelled).parse, blocks)
@@ -194,8 +198,9 @@ class TaggedReader(Reader[TaggedSentence]):
             first.extend(itertools.islice(bounded, num_ahead))
         except InputError as raised:  # raised again below, after the sentences before it
             error = raised
-        parsed = list(filter(None, first))
+        parsed = list(filter(None, first))  # without those that are skipped
         if parsed:
+            # No empty line divides the rows of a file in columns, so all are one sentence.
             is_alone = not holds_objects(format_) and len(first) == 1 and error is None
             is_ended = self._is_line_empty
             check_words(self.source, parsed, is_alone=is_alone, is_ended=is_ended)
@@ -318,6 +323,7 @@ def _format_by_content(path: Path, labelled: bool) -> TaggedFormat:
     if len(head) == 1:
         check_line_ends(f"{name_source(path)}:1", head[0])
     rows = [line for line in head if line.strip() and not line.startswith(("#", DOCUMENT_START))]
+    # The first row decides for JSON and CoNLL-U, where it has ten columns and begins with 1.
     if rows and rows[0].startswith("{"):
         return "jsonl"
     if rows and len(cells := rows[0].split("\t")) == len(CONLLU_FIELDS) and cells[0][:1] == "1":

@@ -28,6 +28,7 @@ TEXT_KEYS = ("text", "sentence")
 BRACKETS = dict(zip(("-LRB-", "-RRB-", "-LSB-", "-RSB-", "-LCB-", "-RCB-"), "()[]{}", strict=True))
 """Brackets by their names in the Penn Treebank, such as `-LRB-` for `(`, a left round bracket."""
 ESCAPES = re.compile(r"-[LR][RSC]B-|\\[/*]")
+"""Pattern of such a bracket, or of a slash or asterisk behind a backslash, as in that treebank."""
 QUOTES = {"``": ('"', "“", "„", "«"), "''": ('"', "”", "“", "»"), "`": ("'", "‘"), "'": ("’",)}
 
 
@@ -121,6 +122,7 @@ class ObjectParser:
         return tuple(map(str, value))
 
     def _check_label(self, row: int, label: Any) -> None:
+        """Refuse a label that has half of a surrogate pair, as of an emoji that was cut in two."""
         if isinstance(label, CutText):
             raise InputError(
                 f"{locate_row(self.source, row)}: {describe_cut_label(label.original)}"

@@ -1,4 +1,4 @@
-"""Open text files: decompressed, decoded from UTF-8, as lines or chunks."""
+"""Read files of examples as text: decompressed, decoded from UTF-8, in lines or chunks."""
 
 import codecs
 import contextlib
@@ -24,6 +24,7 @@ STANDARD_INPUT = Path("-")
 WITHOUT_LINES = ("parquet", "json", "xlsx")
 """Endings of files in which a row is not a line."""
 CHUNK_BYTES = 1 << 16
+"""Largest number of bytes that are decoded at once where lines do not matter."""
 
 
 def name_source(source: ExampleSource) -> str:
@@ -76,7 +77,7 @@ def iter_lines(path: Path) -> Iterator[str]:
                 text = line.decode()
             except UnicodeDecodeError as error:
                 raise _not_utf8(source_name, offset + error.start, error) from None
-            yield text if offset else text.removeprefix("\ufeff")
+            yield text if offset else text.removeprefix("\ufeff")  # a byte order mark
             offset += len(line)
 
 
@@ -108,7 +109,7 @@ def _decode_part(
     decoder: codecs.IncrementalDecoder, chunk: bytes, source_name: str, offset: int
 ) -> str:
     """Decode the bytes at `offset` of a file; an empty `chunk` means the end of the file."""
-    offset -= len(decoder.getstate()[0])
+    offset -= len(decoder.getstate()[0])  # bytes of a character that `chunk` continues
     try:
         return decoder.decode(chunk, final=not chunk)
     except UnicodeDecodeError as error:

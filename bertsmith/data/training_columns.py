@@ -1,4 +1,4 @@
-"""The columns that a model was trained on.
+"""The columns of a table from which a model was trained: that of the text, of the label and so on.
 
 The model's folder stores them, so that the model reads the columns of these names in other files.
 """
@@ -18,8 +18,8 @@ class TrainingColumns:
     """The columns that a model was trained on, and the separator between them.
 
     Attributes:
-        names: names of columns by the `ColumnSpec.name` of their content, such as text and label;
-            `column 2` and so on if the table had no header; empty if they are not known.
+        names: names of columns by their role, such as `text` and `label` (`ColumnSpec.name`). If
+            the table had no header, they are `column 2` and so on. Empty if they are not known.
         delimiter: the separator that the user set; None if there was none.
     """
 

@@ -1,4 +1,4 @@
-"""The share of a text's tokens that the vocabulary does not know, counted as rows are encoded."""
+"""Count the tokens that the vocabulary does not know ([UNK]), and warn if they are many."""
 
 import sys
 from dataclasses import dataclass

@@ -16,7 +16,7 @@ from bertsmith.errors import SettingError
 from bertsmith.system.files import atomic_write
 
 WriteVectors = Callable[[Sequence[Example], NDArray[np.float32]], None]
-"""A function that writes the vectors of texts, fp32 `[texts, size]`."""
+"""A function that writes some examples with their vectors, fp32 `[examples, size]`."""
 
 
 @contextlib.contextmanager

@@ -1,4 +1,4 @@
-"""The settings for texts that are longer than a model reads: windows over the text, or a cut."""
+"""The settings for texts that are longer than a model reads: overlapping windows, or a cut."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -30,7 +30,7 @@ class Windowing:
         )
 
     def overlap(self, max_length: int) -> int:
-        """Return the tokens that neighbouring windows of `max_length` tokens share.
+        """Return the number of tokens that neighbouring windows of `max_length` tokens share.
 
         Raises:
             ConfigError: the stride is more than half of a row.

@@ -1,4 +1,4 @@
-"""Overlapping windows over texts that are longer than a model reads.
+"""Divide texts that are longer than a model reads into overlapping windows.
 
 Of a pair, one text is divided into windows, and each row has a window of it beside the other text:
 [CLS] A [SEP] window of B [SEP]. Tokens that still do not fit are cut and counted.
@@ -34,7 +34,7 @@ class Window:
 
 @dataclass(frozen=True)
 class Windows:
-    """All rows of a text or pair; `num_cut` of its tokens are in no row."""
+    """All rows of a text or pair. `num_cut` of its tokens are in none of them."""
 
     rows: tuple[Window, ...]
     num_cut: int
@@ -78,6 +78,7 @@ def make_windows(
     """Build rows of at most `max_length` tokens that cover a text or pair.
 
     Args:
+        tokenizer: builds a row from token ids; a `Tokenizer` or the like.
         parts: token ids of the one text or of both.
         max_length: maximum number of tokens of a row, with special tokens.
         stride: tokens that neighbouring windows share; at most half of a window, so fewer if the
@@ -92,11 +93,11 @@ def make_windows(
     num_cut = 0
     if len(parts) == 2:
         other_length = len(parts[1 - windowed])
-        if other_length + len(parts[windowed]) > window_length:
+        if other_length + len(parts[windowed]) > window_length:  # they do not fit into one row
             num_free = window_length - max(1, len(parts[windowed]))
             other_length = min(other_length, max(window_length // 2, num_free))
         num_cut = len(parts[1 - windowed]) - other_length
-        window_length -= other_length
+        window_length -= other_length  # what is left of a row for the divided text
         parts = [part if i == windowed else part[:other_length] for i, part in enumerate(parts)]
     spans = [(0, 0)]
     if parts[windowed]:
@@ -133,7 +134,7 @@ def encode_windowed(
     stride = windowing.overlap(max_length)
 
     def all_windows() -> Iterator[Windows]:
-        for text, pair in texts:
+        for text, pair in texts:  # `pair` is the second text, or None
             parts = [tokenizer.encode_ids(part) for part in (text, pair) if part is not None]
             yield make_windows(tokenizer, parts, max_length, stride)
 

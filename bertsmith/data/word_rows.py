@@ -1,8 +1,9 @@
-"""Encode sentences that are lists of words to rows in which each word's label is predicted.
+"""Encode sentences that are lists of words to rows of tokens, in which a tagger labels each word.
 
 The words are encoded one by one, as transformers does with `is_split_into_words=True`. A word
 without any token, such as one of zero-width characters, becomes [UNK], so that every word has a
-first token, at which its label is predicted.
+first token, at which its label is predicted. A long sentence has several rows, which are
+overlapping windows; one of them predicts the label of each word.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -23,7 +24,8 @@ Indices = NDArray[np.int64]
 class RowWords(NamedTuple):
     """The words whose labels are predicted in a row, both fields int64 `[words]`.
 
-    `words` are indices in the sentence; `tokens` are the indices of their first tokens in the row.
+    `words` are the indices of the words in the sentence; `tokens` are the indices of their first
+    tokens in the row.
     """
 
     words: Indices

@@ -1,4 +1,4 @@
-"""Work units: the parts of many texts that one process of many machines reads and encodes.
+"""Divide texts into work units, each of which one of many processes reads and encodes.
 
 A unit has whole files, or part of a large file, cut at the end of a document. The units depend only
 on the files, not on the number of processes.
