@@ -1,8 +1,10 @@
-"""A file of wrong predictions, the most confident first.
+"""A file of wrong predictions, the most confident first, for `bertsmith evaluate --errors`.
 
-Predicted numbers are hardly ever exact, so for a regression only the `MAX_NUMBER_ERRORS` rows with
-the largest errors are written, the largest first. Rows are written to a temporary file and sorted
-at the end, so that memory holds only two numbers for each, its urgency and its place in the file.
+An outcome is a prediction beside the gold (right) answer, with its score and confidence. Its
+urgency is its sort key: the confidence or, without one, the negative score. Predicted numbers are
+hardly ever exact, so for a regression only the `MAX_NUMBER_ERRORS` rows with the largest errors are
+written, the largest first. Rows are written to a temporary file and sorted at the end, so that
+memory holds only two numbers for each, its urgency and its place in the file.
 """
 
 import json
@@ -29,7 +31,12 @@ FIELDS = ("line", "text", "gold", "predicted", "confidence", "score")
 
 
 class Misses:
-    """Accumulator of wrong predictions, which writes each as a line; made by `write_misses`."""
+    """Accumulator of wrong predictions, which writes each as a line; made by `write_misses`.
+
+    Args:
+        write: appends bytes to the temporary file.
+        is_csv: whether lines are rows of a .csv file, not objects of a .jsonl file.
+    """
 
     def __init__(self, write: Callable[[bytes], object], *, is_csv: bool) -> None:
         self._write = write
@@ -45,6 +52,7 @@ class Misses:
         return len(self._urgency)
 
     def add(self, examples: Sequence[Any], outcomes: Sequence[Outcome]) -> None:
+        """Write the wrong ones of some outcomes."""
         self._are_numeric = any(outcome.is_numeric for outcome in outcomes)
         for example, outcome in zip(examples, outcomes, strict=True):
             if not outcome.is_right:
@@ -89,6 +97,7 @@ def write_misses(path: Path) -> Iterator[Misses]:
         spool = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115 - closed below
     with _closing(spool):
         is_csv = path.suffix == ".csv"
+        # An error in writing is raised when this block ends, and names `path`.
         with failing_late(spool.write, path) as write:
             misses = Misses(write, is_csv=is_csv)
             yield misses

@@ -1,4 +1,8 @@
-"""Evaluation of a fine-tuned model on labelled data, for any task."""
+"""Evaluation of a fine-tuned model on labelled data, for any task.
+
+A predictor is a loaded model with its task, `definition`. An outcome is a prediction beside the
+gold (right) answer, with its score.
+"""
 
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -21,8 +25,8 @@ def evaluate(
 ) -> Evaluation:
     """Score a model on a file's labelled rows, or its first `limit`.
 
-    The file is read in chunks, so it may have any size. `callbacks` receive the outcome of each
-    example.
+    The file is read in chunks, so it may have any size. `columns` are the options for reading it;
+    None stands for the defaults. `callbacks` receive the outcome of each example, chunk by chunk.
 
     Raises:
         ConfigError: `limit` is not above 0.

@@ -1,4 +1,9 @@
-"""Zero-shot evaluation on minimal pairs, such as BLiMP (Warstadt et al. 2020)."""
+"""Zero-shot evaluation on minimal pairs, such as BLiMP (Warstadt et al. 2020).
+
+A minimal pair is a good and a bad sentence that differ in one thing. A language model should find
+the good one likelier. BLiMP has groups of pairs of three kinds: a paradigm is one test of grammar,
+several paradigms are about one phenomenon, and several phenomena belong to one field.
+"""
 
 import time
 from collections import Counter, defaultdict
@@ -59,6 +64,7 @@ class PairReport(Report, ReadingCounts):
     """Scores by kind ("paradigm", "phenomenon", "field") and name of the group."""
 
     def contents(self) -> list[ScoreLine | Table | str]:
+        """Return the accuracies, remarks, and the table of one kind of groups."""
         good = f"share of the {count_noun(self.num_pairs, 'pair')} whose good sentence is likelier"
         contents: list[ScoreLine | Table | str] = [
             ScoreLine("accuracy", self.accuracy, f"{good}; guessing gets 0.5000")
@@ -72,6 +78,7 @@ class PairReport(Report, ReadingCounts):
             "pairs have the same tokens in both sentences; each counts half",
         )
         contents += [*self.notes("both sentences"), f"{self.pairs_per_second:,.0f} pairs/s"]
+        # The first kind whose table is short enough is shown, phenomena if possible.
         for name in ("phenomenon", "field", "paradigm"):
             if 0 < len(groups := self.groups[name]) <= MAX_SHOWN_GROUPS:
                 return [*contents, "", group_table(name, groups)]
@@ -93,7 +100,7 @@ def load_pair_scorer(
     precision: str = "auto",
     max_length: int | None = None,
 ) -> Predictor[MinimalPairs]:
-    """Load a model with a masked-LM head, which scores sentences.
+    """Load the predictor of a model with a masked-LM head, which scores sentences.
 
     Raises:
         CheckpointError: the folder is incomplete, or its model has no masked-LM head.
@@ -142,7 +149,8 @@ def evaluate_minimal_pairs(
     check_limit(limit)
     reader = read_pairs(source, columns or Columns())
     num_identical = num_truncated = 0
-    # The number of pairs and the sum of their points, by kind and name of the group.
+    # The number of pairs and the sum of their points, by kind and name of the group. All pairs are
+    # a group of their own kind, "all".
     points: dict[tuple[str, str], list[float]] = defaultdict(lambda: [0, 0.0])
     start = time.perf_counter()
     for chunk in in_chunks(limit_paradigms(reader, limit)):
@@ -178,6 +186,8 @@ def evaluate_minimal_pairs(
 
 def read_pairs(source: ExampleSource, columns: Columns) -> RecordReader[MinimalPair]:
     """Build the reader of a file of pairs, or of rows in memory."""
+    # A spec describes a column: its name in records and messages, the option that chooses it, the
+    # column that the user chose, and the usual names of such a column.
     specs = [
         ColumnSpec("good sentence", "text_column", columns.text_column, ("sentence_good",)),
         ColumnSpec("bad sentence", "pair_column", columns.pair_column, ("sentence_bad",)),
@@ -191,6 +201,7 @@ def read_pairs(source: ExampleSource, columns: Columns) -> RecordReader[MinimalP
     ]  # fmt: skip
 
     def parse(row: int, record: Record) -> MinimalPair:
+        # A record has a list of texts for each spec.
         groups = {kind: record[kind][0] for kind in GROUPS if record.get(kind)}
         (good,), (bad,) = record["good sentence"], record["bad sentence"]
         return MinimalPair(good, bad, groups, row)

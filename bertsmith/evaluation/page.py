@@ -1,6 +1,7 @@
 """The HTML page of an evaluation: scores, confusion, wrong answers, calibration, lengths.
 
-Only sums, counts and a few examples are kept of the predictions, so files may have any size.
+An outcome is one prediction beside the gold (right) answer, with its score and confidence. Only
+sums, counts and a few examples are kept of the outcomes, so files may have any size.
 """
 
 import heapq
@@ -63,10 +64,12 @@ class ScoreTile(NamedTuple):
 
 
 class Miss(NamedTuple):
-    """A wrong answer; `ErrorSurvey` keeps the most urgent ones (`Outcome.urgency`)."""
+    """A wrong answer, of which the page shows the most urgent ones."""
 
     urgency: float
+    """Confidence of the answer or, without one, its negative score."""
     order: int
+    """Number that decides between equally urgent answers: higher for earlier ones."""
     example: Any
     outcome: Outcome
 
@@ -92,7 +95,7 @@ class Confusion(NamedTuple):
 
 @dataclass
 class ErrorSurvey:
-    """Accumulator of outcomes for the page."""
+    """Accumulator of outcomes for the page, a callback of `evaluate`."""
 
     calibration: Calibration = field(default_factory=Calibration)
     num_examples: int = 0
@@ -113,6 +116,7 @@ class ErrorSurvey:
     """Sum of scores by length group."""
 
     def add(self, examples: Sequence[Any], outcomes: Sequence[Outcome]) -> None:
+        """Add a chunk of examples with their outcomes."""
         with_confidence = [outcome for outcome in outcomes if outcome.confidence is not None]
         self.calibration.add(
             np.array([outcome.confidence for outcome in with_confidence], dtype=np.float64),
@@ -128,7 +132,7 @@ class ErrorSurvey:
                 miss = Miss(outcome.urgency, -self.num_examples, example, outcome)
                 if len(self._misses) < NUM_MISSES:
                     heapq.heappush(self._misses, miss)
-                else:
+                else:  # the least urgent one of all is dropped
                     heapq.heappushpop(self._misses, miss)
             group = length_group(count_chars(example.content))
             self._counts[group] = self._counts.get(group, 0) + 1
@@ -140,6 +144,7 @@ class ErrorSurvey:
             if pair not in self.confidences and len(self.confidences) < 5:
                 self.confidences[pair] = np.zeros(NUM_THRESHOLDS, dtype=np.int64)
             if pair in self.confidences:
+                # A confidence of 1 belongs to the last bin.
                 step = int((outcome.confidence or 0.0) * NUM_THRESHOLDS)
                 self.confidences[pair][min(step, NUM_THRESHOLDS - 1)] += 1
 
@@ -163,7 +168,7 @@ class ErrorSurvey:
         return 1 - sum(self._scores.values()) / max(1, self.num_examples)
 
     def lengths(self) -> list[LengthGroup]:
-        """Group the examples by length, in rising order."""
+        """Return the groups of examples of similar length, in rising order of the length."""
         return [
             LengthGroup(
                 first=0 if group == 0 else FIRST_LENGTH * 2 ** (group - 1) + 1,
@@ -196,9 +201,16 @@ def write_evaluation_page(
     model: Path,
     data: Path,
 ) -> None:
-    """Write the page of an evaluation whose outcomes `survey` received."""
+    """Write the page of an evaluation whose outcomes `survey` received.
+
+    Args:
+        evaluation: the report with the scores.
+        baselines: simple methods, whose scores are shown beside those of the model.
+        model, data: the model and the file as the page names them.
+    """
     # Of numbers, the page shows the mean error of each length group: 1 minus the mean score.
     largest_error = max((abs(1 - group.score) for group in survey.lengths()), default=0.0) or 1.0
+    # Remarks of the report, if it has some: `list` returns an empty list.
     notes: Callable[[], list[str]] = getattr(evaluation, "notes", list)
     misses = survey.misses
     definition = predictor.definition
@@ -218,6 +230,7 @@ def write_evaluation_page(
         notes=[*notes(), *_scale_notes(definition)],
         scatter=draw_scatter(survey.points),
         scatter_count=len(survey.points),
+        # Scores of each label of a classifier, or of each type of a tagger; other tasks have none.
         classes=getattr(evaluation, "classes", getattr(evaluation, "types", ())),
         survey=survey,
         misses=misses,
@@ -230,7 +243,7 @@ def write_evaluation_page(
         thresholds=draw_thresholds(survey, evaluation),
         lengths=survey.lengths(),
         is_numeric=survey.is_numeric,
-        share=Scale(0, 1),
+        share=Scale(0, 1),  # of bars for shares; `scale` is that of bars for scores or errors
         scale=Scale(0, largest_error if survey.is_numeric else 1.0),
         confusion=_confusion_of(evaluation),
     )
@@ -257,6 +270,7 @@ def scores_of(evaluation: Evaluation, baselines: Sequence[Baseline] = ()) -> lis
             own_meanings["f1"] = "overlap of the answers' words with the right ones"
     tiles = []
     for name, value in evaluation.to_json().items():
+        # Counts are whole numbers, and a threshold is no score.
         if not isinstance(value, float) or name in hidden or name.endswith(("thresh", "threshold")):
             continue
         title = score_name(name)
@@ -278,6 +292,7 @@ def _format_value(name: str, value: float, max_score: float) -> str:
 
 
 def _confusion_of(evaluation: Evaluation) -> Confusion | None:
+    """Return the confusion matrix; None for too many classes, or for a task without one."""
     match evaluation:
         case ClassReport():
             names = tuple(row.label for row in evaluation.classes)
@@ -347,8 +362,10 @@ def draw_reliability(calibration: Calibration) -> Chart | None:
 
 
 class Thresholds(NamedTuple):
-    """Scores of the second of two labels by the threshold, the least probability at which that
-    label is predicted."""
+    """Scores of the second of two labels, over the threshold.
+
+    The threshold is the least probability at which that label is predicted.
+    """
 
     label: str
     chart: Chart
@@ -372,13 +389,13 @@ def draw_thresholds(survey: ErrorSurvey, evaluation: Evaluation) -> Thresholds |
         counts += confidences if predicted == label else confidences[::-1]
     # For each threshold, the examples at or above it: their label is predicted.
     right, wrong = (counts[::-1].cumsum()[::-1] for counts in (with_label, without_label))
-    total = right[0]
-    if not total or not wrong[0]:
+    total = right[0]  # all examples that have the label
+    if not total or not wrong[0]:  # only one of the labels occurs
         return None
     predicted_counts = right + wrong
     thresholds = np.arange(NUM_THRESHOLDS) / NUM_THRESHOLDS
     f1 = 2 * right / (predicted_counts + total)
-    has_any = predicted_counts > 0
+    has_any = predicted_counts > 0  # no precision is drawn where the label is never predicted
     colors: tuple[Color, ...] = (3, 1, 0)
     curves = {
         "precision": right / np.maximum(predicted_counts, 1),

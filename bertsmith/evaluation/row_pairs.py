@@ -1,4 +1,8 @@
-"""Pair the rows of a gold file with their predictions, by ids or by their order."""
+"""Pair the rows of a gold file with their predictions, by ids or by their order.
+
+The gold file has the right labels. The predictions are in a file of their own, which any system may
+have written.
+"""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -44,8 +48,9 @@ def pair_rows(
     Raises:
         InputError: a row has no prediction or several, or a prediction is for another row or text.
     """
-    rows = reader.with_rows()
+    rows = reader.with_rows()  # examples, each with all columns of its row
     rows = chain(list(islice(rows, 1)), rows)  # having read a row, the reader knows its columns
+    # `names` has the columns that the reader takes, by their content, such as text and label.
     text_names = reader.names.get("text", ())
     text_column = text_names[0] if len(text_names) == 1 else None
     predicted = read_labels(
@@ -89,6 +94,7 @@ class _Pairing(Generic[Gold]):
         predicted = self._noting_first(predicted)
         paired_ids: list[str] = []
         for position, (row, prediction) in enumerate(zip_longest(rows, predicted), start=1):
+            # The values of columns that may hold ids, by the columns' names.
             gold_ids = row_ids(row[1].columns, row[1].values) if row else {}
             if position == 1 and prediction is not None:
                 taken_names = {name.strip().lower() for name in taken}
@@ -97,6 +103,7 @@ class _Pairing(Generic[Gold]):
             if self.id_column is not None:
                 gold_id = gold_ids.get(self.id_column, "")
                 if row is None or prediction is None or gold_id != self._id_of(prediction):
+                    # From here on the files have another order, or one of them has ended.
                     rest = list(chain([row] if row else [], rows))
                     rest_predicted = list(chain([prediction] if prediction else [], predicted))
                     yield from self._pairs_by_id(rest, rest_predicted, paired_ids)
@@ -118,6 +125,7 @@ class _Pairing(Generic[Gold]):
             yield prediction
 
     def _count_error(self, num_rows: int, num_predictions: int) -> InputError:
+        """Build the error about files with different numbers of rows and predictions."""
         sentences = [
             f"{self.predictions}: {count_noun(num_predictions, 'prediction')}, but {self.gold} has "
             f"{count_noun(num_rows, 'row')}."
@@ -136,7 +144,7 @@ class _Pairing(Generic[Gold]):
             InputError: the prediction has the line or the text of another example.
         """
         name = f"{self.predictions}: prediction {prediction.ordinal:,}"
-        if prediction.row not in (0, example.row):
+        if prediction.row not in (0, example.row):  # 0: the file names no lines
             raise InputError(
                 f"{name} is for line {prediction.row:,}, but {self.gold} has line "
                 f"{example.row:,} in its place. Score predictions of the same file."
@@ -150,6 +158,7 @@ class _Pairing(Generic[Gold]):
             )
 
     def _has_other_text(self, example: Gold, prediction: PredictedLabel) -> bool:
+        """Return whether both files have a text at this place, and the texts differ."""
         text = example.text
         return bool(text and prediction.text) and _text_key(text) != _text_key(prediction.text)
 
@@ -220,6 +229,7 @@ class _Pairing(Generic[Gold]):
 
 
 def _without(ids: Iterable[str], others: Iterable[str]) -> list[str]:
+    """Return the ids that are not among `others`, in their order."""
     other_ids = set(others)
     return [id_ for id_ in ids if id_ not in other_ids]
 

@@ -1,9 +1,9 @@
 """Scores of a file of predictions, by any system, against gold data; no model is needed.
 
-Rows are counted as they are read, so files may have any size. Three things stay in memory: numbers
-(16 bytes per row), since their ranks are needed; ids (see `row_pairs.py`); and answers, which are
-looked up by the id of the question. No function here needs torch. Variables named `right` hold gold
-labels or answers.
+Gold data have the right labels or answers. Rows are counted as they are read, so files may have any
+size. Three things stay in memory: numbers (16 bytes per row), since their ranks are needed; ids
+(see `row_pairs.py`); and answers, which are looked up by the id of the question. No function here
+needs torch. Variables named `right` hold gold labels or answers.
 """
 
 import math
@@ -94,7 +94,7 @@ def score_answer_files(
     language = options.language
     if language == "auto":
         language = find_language(right_answers.values())
-    questions = QuestionScores(language)
+    questions = QuestionScores(language)  # adds up the scores of questions
     for id_, answers in right_answers.items():
         questions.add(predicted_answers.get(id_), answers)
     no_answer_probs = None
@@ -108,13 +108,15 @@ def score_answer_files(
                 f"{probs_file}: no number for {len(missing):,} of the {len(predicted_answers):,} "
                 f"predictions, such as that for the question '{missing[0]}'. Give one for each."
             )
+        # A question without a prediction scores 0 in any case; the 0.0 is not used.
         no_answer_probs = [probs.get(id_, 0.0) for id_ in right_answers]
         # To find the best threshold, the official script takes questions with equal probabilities
         # in the order of the file of probabilities.
         indices = {id_: index for index, id_ in enumerate(right_answers)}
         order = [indices[id_] for id_ in probs if id_ in indices]
         default = DEFAULT_THRESHOLD
-        # Differences of logits have no bounds, so other thresholds keep all answers or none.
+        # "squad" is the format of a .json of probabilities. Other files have differences of logits,
+        # which have no bounds, so other thresholds keep all answers or none.
         if question_format(probs_file) != "squad":
             default, lowest = INFINITE_SCORE, -INFINITE_SCORE
         threshold = default if threshold is None else threshold
@@ -134,11 +136,12 @@ def score_answer_files(
 def score_class_files(
     gold: Path, predictions: Path, columns: ClassColumns | None = None
 ) -> ClassReport | MultiLabelReport:
-    """Score predicted labels, one for each row of `gold`, or several; see `pair_rows`.
+    """Score predicted labels, one for each row of `gold`, or several.
 
-    `predictions` is a `.txt` with a label on each line, or a table or `.jsonl` with a column
-    `prediction`, `predicted_label` or `label`, such as `bertsmith predict --out` writes. If there
-    is one of the first two, a column `label` holds the gold label and is not read.
+    Rows are paired by ids that both files have, or else by their order (`pair_rows`). `predictions`
+    is a `.txt` with a label on each line, or a table or `.jsonl` with a column `prediction`,
+    `predicted_label` or `label`, such as `bertsmith predict --out` writes. If there is one of the
+    first two, a column `label` holds the gold label and is not read.
 
     Raises:
         InputError: a file cannot be read, the rows do not belong together, or a number is written
@@ -146,7 +149,8 @@ def score_class_files(
     """
     if columns and columns.multi_label:
         return _score_label_sets(gold, predictions, columns)
-    # By these, the reader chooses whether the classes of a Parquet file are numbers or names.
+    # By the predicted labels, the reader chooses whether numbered classes of a Parquet file, which
+    # also have names, are read as numbers or as names.
     compared = _PredictedNames(predictions, columns)
     reader = ExampleReader(gold, columns, needs_text=False, compared_labels=compared)
     counts: Counter[tuple[str, str]] = Counter()
@@ -160,7 +164,7 @@ def score_class_files(
         predicted_rows.setdefault(predicted, prediction.ordinal)
         counts[right, predicted] += 1
     assert first_example is not None  # a reader without any example raises an error
-    # A first row whose label does not come again may be a header.
+    # A first row whose label does not come again may be a header, which is then refused.
     num_same = sum(count for (right, _), count in counts.items() if right == first_example.label)
     check_header(reader, first_example, counts.total(), comes_again=num_same > 1)
     check_predicted_names(gold_rows, gold, predicted_rows, predictions)
@@ -174,7 +178,7 @@ def score_class_files(
 
 
 def _score_label_sets(gold: Path, predictions: Path, columns: ClassColumns) -> MultiLabelReport:
-    """Score predicted label sets, one for each row of `gold`; see `pair_rows`.
+    """Score predicted label sets, one for each row of `gold`.
 
     Labels are written as one text with a separator between them, in `.jsonl` also as a list. The
     column of predictions may also be called `labels`.
@@ -189,6 +193,7 @@ def _score_label_sets(gold: Path, predictions: Path, columns: ClassColumns) -> M
     reader = ExampleReader(
         gold, columns, is_multi_label=True, needs_text=False, compared_labels=compared
     )
+    # Numbers of texts by label: that have it and are predicted to, are predicted to, and have it.
     both, predicted, support = Counter[str](), Counter[str](), Counter[str]()
     num_texts = num_exact = 0
     for example, prediction in pair_rows(gold, reader, predictions, several=True):
@@ -242,10 +247,12 @@ def _warn_of_other_names(
 def score_number_files(
     gold: Path, predictions: Path, columns: Columns | None = None
 ) -> NumberReport:
-    """Score predicted numbers, one for each row of `gold`; see `pair_rows`.
+    """Score predicted numbers, one for each row of `gold`.
 
-    `predictions` is as in `score_class_files`; its column may also be called `value` or `score`. If
-    there is one of these, a column `label` holds the gold number and is not read.
+    Rows are paired by ids that both files have, or else by their order (`pair_rows`). `predictions`
+    is a `.txt` with a number on each line, or a table or `.jsonl` with a column such as
+    `prediction`, `value` or `score`. If there is one of these, a column `label` holds the gold
+    number and is not read.
 
     Raises:
         InputError: a file cannot be read, or the rows do not belong together.
@@ -282,6 +289,7 @@ def score_tag_files(gold: Path, predictions: Path, columns: TagColumns | None = 
     if first is None:
         raise InputError(f"{gold}: no sentence with words in it. Give a file with at least one.")
     shared = TagColumns(scheme=columns.scheme, split=columns.split, repair=columns.repair)
+    # The scheme of the gold labels decides where that of the predictions is not clear.
     predicted_reader = TaggedReader(predictions, shared, gold_scheme=first.scheme)
     predicted_sentences = (sentence for sentence in predicted_reader if sentence.words)
     counts: TagCounts | None = None
@@ -290,7 +298,8 @@ def score_tag_files(gold: Path, predictions: Path, columns: TagColumns | None = 
     ):
         _check_words(gold, right, predictions, predicted, sentence_number)
         counts = counts or TagCounts(predicted.scheme, strict=columns.strict)
-        # Remarks on words would be the same for both files.
+        # Remarks say how a file was read. Those on words would be the same for both files, so of
+        # the predictions only comments and repaired labels are counted.
         counts.remarks.update(right.remarks)
         counts.remarks["comments"] += predicted.remarks.count("comments")
         counts.remarks["repaired_predictions"] += predicted.remarks.count("repaired")
@@ -333,17 +342,18 @@ def _check_words(
 def score_choice_files(
     gold: Path, predictions: Path, columns: ChoiceColumns | None = None
 ) -> ChoiceReport:
-    """Score predicted choices, one for each row of `gold`; see `pair_rows`.
+    """Score predicted choices, one for each row of `gold`, a prompt with its choices.
 
-    `predictions` is as in `score_class_files`, with the numbers of choices counted from 0, as
-    `bertsmith predict` writes them.
+    Rows are paired by ids that both files have, or else by their order (`pair_rows`). `predictions`
+    is as in `score_class_files`, with the numbers of choices counted from 0, as `bertsmith predict`
+    writes them.
 
     Raises:
         InputError: a file cannot be read, or the rows do not belong together.
     """
     reader = ChoiceReader(gold, columns, needs_prompt=False)
     num_right = 0
-    sizes: Counter[int] = Counter()
+    sizes: Counter[int] = Counter()  # numbers of prompts by the number of their choices
     for example, prediction in pair_rows(gold, reader, predictions):
         size = len(example.choices)
         num_right += _choice_number(predictions, prediction, size) == example.label

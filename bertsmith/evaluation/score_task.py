@@ -1,4 +1,7 @@
-"""Score a file of predictions by the task to which the gold file belongs."""
+"""Score a file of predictions by the task to which the gold file belongs.
+
+The gold file has the right labels. If the user names no task, `find_task` finds it in the file.
+"""
 
 from collections.abc import Callable, Iterable
 from dataclasses import fields
@@ -43,14 +46,14 @@ LABELS_SEEN = 1000
 
 
 def options_of_task(settings: ScoreOptions, task: ScoredTask, gold: Path) -> Any:
-    """Return the options of a task.
+    """Return the options of a task, out of those of all tasks.
 
     Raises:
         ConfigError: an option of another task is given.
     """
     options_class, _ = SCORED_TASKS[task]
     names = {field.name for field in fields(options_class)}
-    for field in fields(settings):
+    for field in fields(settings):  # a value that is not the default is the user's
         if field.name not in names and getattr(settings, field.name) != field.default:
             raise ConfigError(
                 f"{option(field.name)}: {gold} is scored as {task}, which has no "
@@ -83,6 +86,7 @@ def find_task(gold: Path, predictions: Path, options: ScoreOptions) -> ScoredTas
     if gold == STANDARD_INPUT:
         raise InputError(f"{gold}: standard input can be read only once. Write it to a file.")
     check_is_file(gold)
+    # Each task's reader is tried. `part` returns the options of one of the readers.
     is_multi_label = options.multi_label
     readers: dict[ScoredTask, Callable[[], Iterable[Any]]] = {
         "answer": lambda: QuestionReader(gold, needs_offsets=False),
@@ -96,7 +100,7 @@ def find_task(gold: Path, predictions: Path, options: ScoreOptions) -> ScoredTas
     if "tag" in tasks and ".tsv" in gold.suffixes and all(map(str.strip, iter_lines(gold))):
         # Labelled words have empty lines between their sentences. Without any, it is a table.
         tasks.remove("tag")
-    if "choose" in tasks and "classify" in tasks:
+    if "choose" in tasks and "classify" in tasks:  # such a table has texts and labels, too
         tasks.remove("classify")
     if tasks == ["classify"] and not is_multi_label:
         tasks = _tasks_of_labels(gold, predictions, options.part(Columns))
@@ -115,6 +119,7 @@ def find_task(gold: Path, predictions: Path, options: ScoreOptions) -> ScoredTas
 
 
 def _can_read(reader: Callable[[], Iterable[Any]]) -> bool:
+    """Return whether the reader that this function opens can read a first example."""
     try:
         return any(True for _ in reader())
     except BertsmithError:
@@ -136,7 +141,7 @@ def _tasks_of_labels(gold: Path, predictions: Path, columns: Columns) -> list[Sc
             "predictions, too, but standard input can be read only once. Give "
             f"{option('task', 'classify')} or {option('task', 'regress')}."
         )
-    is_table = table_format(predictions) != "txt"
+    is_table = table_format(predictions) != "txt"  # else a label on each line
     delimiter = columns.delimiter
     names = ["predicted_value", "value"]
     if is_table and _can_read(lambda: read_labels(predictions, columns=names, delimiter=delimiter)):

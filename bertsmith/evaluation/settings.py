@@ -1,4 +1,8 @@
-"""Settings for scoring files of predictions."""
+"""Settings for scoring files of predictions.
+
+The docstrings of fields are the help texts of `bertsmith score`. Classes named Columns hold the
+options for reading the files of one task.
+"""
 
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -73,6 +77,7 @@ class ScoreOptions(ClassColumns, ChoiceColumns, TagColumns, AnswerScoring):
         Raises:
             ConfigError: the class does not allow the file format.
         """
+        # The formats of one task are fewer than those of the field `format` here.
         allowed = get_args(get_type_hints(options).get("format"))
         if allowed and self.format not in allowed:
             raise SettingError("format", self.format, allowed)

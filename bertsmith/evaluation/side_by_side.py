@@ -2,7 +2,7 @@
 
 The comparison evaluates the methods that make a model smaller: a student is compared with its
 teacher, a model of fewer layers with the original. Scores are those of `evaluate`. The models take
-turns while they are timed.
+turns while they are timed. A predictor is a loaded model with its task, `definition`.
 """
 
 import statistics
@@ -64,7 +64,8 @@ class ComparisonInput(InferenceCompute):
     """Number of rows of `data` to read, from the first; None reads all."""
     texts: Sequence[Text] = ()
     measure: Measure | None = None
-    """Function that computes the scores of a model if there is no `data`."""
+    """Function that computes the scores of a model if there is no `data`, such as those of masked
+    LM on held-out texts."""
 
 
 @dataclass(frozen=True)
@@ -166,6 +167,7 @@ def _load(folder: ModelFolder, inputs: ComparisonInput) -> Predictor[Any]:
     device = inputs.device
     precision = inputs.precision
     if inputs.data is None:
+        # `TextVectors` is the use of any model that gives a vector for each text.
         return Predictor.load(
             folder, TextVectors, device=device, precision=precision, pooling="mean"
         )
@@ -184,10 +186,12 @@ def _run(predictor: Predictor[Any], items: Sequence[Any]) -> None:
 def _score(predictor: Predictor[Any], inputs: ComparisonInput) -> tuple[dict[str, float], int]:
     """Compute the metrics on the input, and count skipped rows."""
     if inputs.measure is not None:
+        # Loaded anew: the predictor's model may be rounded, or its layers replaced by faster ones.
         with torch.no_grad():
             return inputs.measure(build(predictor.loaded.folder)), 0
     if inputs.data is None:
         return {}, 0
+    # The accumulator adds up the scores of all rows.
     accumulator, num_skipped = accumulate_rows(
         predictor, inputs.data, inputs.columns, limit=inputs.limit
     )
@@ -207,6 +211,7 @@ def choose_timed_inputs(predictor: Predictor[Any], inputs: ComparisonInput) -> l
     """Choose the examples of the data, or the texts, on which the models are timed."""
     if inputs.data is not None:
         reader = predictor.definition.reader(inputs.data, inputs.columns, labelled=True)
+        # `content` is the texts of an example.
         return first_of(reader.first(inputs.limit), lambda example: count_chars(example.content))
     texts = inputs.texts or random_texts(predictor.loaded.tokenizer)
     return first_of(texts, count_chars)

@@ -1,7 +1,8 @@
 """The baseline of an evaluation: always the most frequent answer of the training examples.
 
-Answers are compared as *gold keys*: a gold key is the right answer of an example as a string that
-can be counted, such as the label of a text (`Baselines.gold_keys` in tasks/baseline.py).
+A baseline is a simple method, whose scores are shown beside those of the model. Answers are
+compared as *gold keys*: a gold key is the right answer of an example as a string that can be
+counted, such as the label of a text (`Baselines.gold_keys` in tasks/baseline.py).
 """
 
 from collections import Counter
@@ -19,6 +20,7 @@ class StoredMajority:
     The answer is the most frequent one of the training examples, which run.json stores.
 
     Args:
+        task: the task of the model.
         run: the content of run.json in the model's folder, which may be damaged.
     """
 
@@ -28,6 +30,7 @@ class StoredMajority:
         self._gold: Counter[str] = Counter()
 
     def add(self, examples: Sequence[Any], outcomes: Sequence[Outcome]) -> None:
+        """Count the right answers of some examples."""
         if self.answer is not None:
             self._gold.update(self.task.baselines.gold_keys(self.task, examples))
 

@@ -33,7 +33,8 @@ def mark_influential(
 ) -> list[list[MarkedPart]]:
     """Mark in each text the words whose masking lowers the answer's probability most.
 
-    A mark shows the probability of the answer when the word is masked.
+    The answer is the label that the model predicts for the whole text. A mark shows the probability
+    of the answer when the word is masked. The result has the marked and other parts of each text.
     """
     marked_texts = []
     with progress_bar("looking for the words that decide", len(examples)) as advance:
@@ -62,6 +63,7 @@ def _mark_text(
     max_odds = MAX_ODDS_LEFT * _odds(prediction.probability)
     lowest = sorted(zip(probabilities, spans, strict=True))[:NUM_MARKED]
     marks = [
+        # WRONG is the color of the marks: these are words of a wrong answer.
         Mark(*span, unbroken_percent(probability), WRONG)
         for probability, span in lowest
         if _odds(probability) <= max_odds
@@ -70,6 +72,7 @@ def _mark_text(
 
 
 def _odds(probability: float) -> float:
+    """Return p / (1 - p), a large finite number if p is 1."""
     return probability / max(1 - probability, 1e-12)
 
 
@@ -85,7 +88,7 @@ def word_spans(tokenizer: Tokenizer, text: str) -> list[tuple[int, int]]:
     ):
         if is_special:
             continue
-        if spans and tokenizer.continues_word[id_]:
+        if spans and tokenizer.continues_word[id_]:  # such as "##ing"
             spans[-1] = (spans[-1][0], end)
         else:
             spans.append((start, end))

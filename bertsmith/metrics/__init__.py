@@ -1,1 +1,4 @@
-"""Metrics over gold labels and predictions, equal to the reference libraries'."""
+"""Metrics over gold (right) labels and predictions, equal to the reference libraries'.
+
+No module here needs torch or knows a task. A report holds the scores of an evaluation.
+"""

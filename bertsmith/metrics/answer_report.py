@@ -1,4 +1,9 @@
-"""Report of extractive question answering, as text and as JSON."""
+"""Report of extractive question answering, as text and as JSON.
+
+A no-answer probability is a number for each question: the higher it is, the likelier the question
+has no answer. It may also be a difference of logits, a no-answer score, which has no bounds. If it
+is above the threshold, the predicted answer counts as empty, which means "no answer".
+"""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
@@ -17,6 +22,7 @@ from bertsmith.metrics.reading_counts import ReadingCounts
 from bertsmith.metrics.report import Report, ScoreLine, Table
 from bertsmith.system.counts import count_noun, line_with_count
 
+# Remarks, each for one question or answer and for several; their number is put before them.
 CUT_NOTES: dict[LongTexts, tuple[str, str]] = {
     "window": (
         "question was longer than the model reads and was cut; its passage was read",
@@ -37,6 +43,7 @@ COMPARING_RULES = {
     "en": "words, as SQuAD {protocol} compares them",
     "zh": "characters, as CMRC 2018 does",
 }
+"""Descriptions of the rules by which answers are compared, by language."""
 
 
 @dataclass(frozen=True)
@@ -44,6 +51,9 @@ class AnswerReport(Report):
     """Exact match and F1 of extractive question answering, from 0 to 100.
 
     Attributes:
+        overall: scores of all questions.
+        protocol: version of SQuAD whose rules apply; only 2.0 has questions without an answer.
+        language: comparison by words ("en", any language with spaces) or by characters ("zh").
         has_answer: scores of the questions with a gold answer; None if there are none, or by
             protocol 1.1.
         no_answer: scores of the questions without a gold answer; None if there are none.
@@ -54,9 +64,10 @@ class AnswerReport(Report):
         num_unanswered: number of empty answers; None without a threshold or probabilities.
         num_missing: number of questions without a prediction, which score 0.
         num_unknown: number of predictions for questions that are not in the file.
-        num_truncated: number of questions that were cut; with `long_texts` "cut", number of
-            questions that were cut or whose passage was cut.
-        num_windowed: number of questions whose passage was read in windows.
+        num_truncated: number of questions that were cut. If `long_texts` is "cut", questions whose
+            passage was cut are counted, too.
+        num_windowed: number of questions whose passage was read in windows, overlapping parts.
+        num_skipped: number of rows that were skipped because a needed value was missing.
         num_moved: number of gold answers that occur in the passage at another offset, or with other
             white space, than the file says.
         num_lost: number of gold answers that do not occur in the passage.
@@ -64,6 +75,7 @@ class AnswerReport(Report):
         num_too_long: number of questions all of whose gold answers have more than
             `max_answer_length` tokens, so that the model cannot predict them.
         num_inside_token: number of questions all of whose gold answers begin or end inside a token.
+        long_texts: treatment of passages that were too long for the model.
     """
 
     overall: AnswerScores
@@ -110,6 +122,7 @@ class AnswerReport(Report):
         return report | {name: getattr(self, name) for name in others}
 
     def contents(self) -> list[ScoreLine | Table | str]:
+        """Return the table of scores, and lines on thresholds, rules and counts."""
         groups = {"all": self.overall, "has answer": self.has_answer, "no answer": self.no_answer}
         rows = [
             (name, f"{scores.exact_match:.4f}", f"{scores.f1:.4f}", f"{scores.total:,}")
@@ -132,6 +145,7 @@ class AnswerReport(Report):
         return [Table(("", "exact match", "F1", "questions"), rows), *lines, *self.notes()]
 
     def notes(self) -> list[str]:
+        """List remarks on the counts above 0, each a line."""
         passages = ("passage was", "passages were")
         read = "longer than the model reads and read in windows"
         return [
@@ -177,7 +191,7 @@ class AnswerReport(Report):
 
 
 def describe_kept_answers(best: BestThreshold) -> str:
-    """Describe the answers that a threshold keeps."""
+    """Describe the answers that a threshold keeps, for a sentence such as "where … are given"."""
     if best.threshold >= INFINITE_SCORE:
         return "all answers"
     if best.threshold <= -INFINITE_SCORE:
@@ -217,19 +231,19 @@ def summarize_answers(
             probabilities are given, else that of SQuAD 1.1.
         no_answer_probs: one for each question.
         threshold: answers with a higher no-answer probability count as empty; "best" takes the
-            threshold of the best F1, moved by `with_margin`.
-        order: order of questions with equal probabilities; see
-            `QuestionScores.find_best_threshold`.
+            threshold of the best F1, moved by `with_margin`. None keeps all answers.
+        order: the indices of the questions, in the order in which those with equal probabilities
+            are taken to find the best threshold; None keeps their order.
         lowest: the threshold to report if it is best to keep no answer.
         num_unknown: predictions for questions that are not scored.
     """
     if protocol is None:
         may_lack_answers = questions.has_unanswerable or no_answer_probs is not None
         protocol = "2.0" if may_lack_answers else "1.1"
-    pairs = questions.pairs(protocol)
+    pairs = questions.pairs(protocol)  # exact match and F1 of each question
     best: dict[str, BestThreshold] = {}
     if no_answer_probs is not None and protocol == "2.0":
-        ranks = None if order is None else list(order)
+        ranks = None if order is None else list(order)  # a list, as it is read twice
         for name, scores in (("exact", pairs.column(0)), ("f1", pairs.column(1))):
             best[name] = questions.find_best_threshold(scores, no_answer_probs, ranks, lowest)
     if threshold == "best":

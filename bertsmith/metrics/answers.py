@@ -4,7 +4,7 @@ SQuAD 1.1 (Rajpurkar et al., 2016, section 6.1; `evaluate-v1.1.py`) and 2.0 (Raj
 `evaluate-v2.0.py`) compare answers as bags of words without case, punctuation and articles. CMRC
 2018 (Cui et al., 2019; `cmrc2018_evaluate.py`) compares them by their longest common run of
 characters. Scores equal those of the scripts to the last digit, since sums are taken in the same
-order.
+order. A question may have several right answers; the best score over them counts.
 """
 
 import operator
@@ -36,6 +36,7 @@ RECENT_TEXTS = 512
 """Number of recent texts (or pairs of texts) in each cache of this module. The texts of a question
 are compared several times in a row, and then rarely again."""
 
+# Patterns of the normalization, those of the official scripts.
 ARTICLES = re.compile(r"\b(a|an|the)\b")
 WITHOUT_PUNCTUATION = str.maketrans("", "", string.punctuation)
 CHINESE_PUNCTUATION = str.maketrans("", "", "-:_*^/\\~`+=，。：？！“”；’《》·、「」（）－～『』")
@@ -71,7 +72,7 @@ class BestThreshold:
 
 Pair = tuple[float, float]
 """Exact match and F1 of one question, each from 0 to 1."""
-ZERO: Pair = (0, 0)
+ZERO: Pair = (0, 0)  # integers, as in the official scripts; see `ScorePairs`
 
 
 class ScorePairs(Iterable[Pair]):
@@ -108,10 +109,11 @@ class ScorePairs(Iterable[Pair]):
 class QuestionScores:
     """Scores of questions in order of addition, 11 bytes each.
 
-    `is_answerable` is 1 for each question with a gold answer, else 0; `replies` holds one letter
-    for each question: `m` if the prediction is missing, `e` if it is empty, `t` if it is a text.
-    `scores` follow SQuAD 2.0's protocol. `scores_1_1` holds, by index, the scores by protocol 1.1
-    of the few questions for which they differ (all words of a text are articles).
+    A protocol is a version of SQuAD's scorer: 1.1 or 2.0. `is_answerable` is 1 for each question
+    with a gold answer, else 0; `replies` holds one letter for each question: `m` if the prediction
+    is missing, `e` if it is empty, `t` if it is a text. `scores` follow SQuAD 2.0's protocol.
+    `scores_1_1` holds, by index, the scores by protocol 1.1 of the few questions for which they
+    differ (all words of a text are articles).
     """
 
     language: Language = "en"
@@ -165,10 +167,10 @@ class QuestionScores:
     def with_threshold(
         self, pairs: Iterable[Pair], no_answer_probs: Sequence[float], threshold: float
     ) -> ScorePairs:
-        """Return the scores with answers above the threshold taken as empty.
+        """Return the scores if answers whose probability is above the threshold count as empty.
 
-        `pairs` and `no_answer_probs` have one entry per question. Missing predictions still score
-        0.
+        `pairs` and `no_answer_probs` have one entry per question; the latter are the probabilities
+        of "no answer". Missing predictions still score 0.
         """
         rows = zip(pairs, no_answer_probs, self.is_answerable, self.replies, strict=True)
         scores = ScorePairs()
@@ -176,9 +178,9 @@ class QuestionScores:
             is_dropped = prob > threshold and reply != ord("m")
             if not is_dropped:
                 scores.append(pair)
-            elif is_answerable:
+            elif is_answerable:  # an empty answer is wrong
                 scores.append((0.0, 0.0))
-            else:
+            else:  # an empty answer is right
                 scores.append((1.0, 1.0))
         return scores
 
@@ -245,7 +247,7 @@ class QuestionScores:
             # The answer to this question is kept from here on.
             if self.is_answerable[index]:
                 current += scores[index]
-            elif self.replies[index] == ord("t"):
+            elif self.replies[index] == ord("t"):  # a text where none is right; an empty reply is
                 current -= 1
             if current > best:
                 best = current

@@ -1,4 +1,8 @@
-"""Report of single-label classification, as text and as JSON."""
+"""Report of single-label classification, as text and as JSON.
+
+The scores are computed from the confusion matrix: the number of texts by gold label (row) and
+predicted label (column).
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -37,6 +41,7 @@ class ClassReport(Report, ReadingCounts):
     confusion: tuple[tuple[int, ...], ...]
 
     def contents(self) -> list[ScoreLine | Table | str]:
+        """Return the scores, remarks, the table of classes and the confusion matrix."""
         right = f"share of the {count_noun(self.num_texts, self.noun)} with the right label"
         contents: list[ScoreLine | Table | str] = [
             ScoreLine("accuracy", self.accuracy, right),
@@ -75,7 +80,7 @@ def summarize(confusion: NDArray[np.int64], names: Sequence[str], **counts: Any)
 
 
 def class_table(classes: Sequence[ClassScore], noun: str) -> Table:
-    """Build the table of the scores of each class; `noun` names what its `support` counts."""
+    """Build the table of the scores of each class; `noun` names the examples, such as "text"."""
     return Table(
         ("label", "precision", "recall", "F1", f"{noun}s"),
         [
@@ -94,7 +99,7 @@ def class_table(classes: Sequence[ClassScore], noun: str) -> Table:
 def _confusion_table(classes: Sequence[ClassScore], confusion: Sequence[Sequence[int]]) -> Table:
     names = [row.label for row in classes]
     return Table(
-        ("true", *names, "<- predicted"),
+        ("true", *names, "<- predicted"),  # the last column is empty but for its title
         [
             (name, *(f"{count:,}" for count in row), "")
             for name, row in zip(names, confusion, strict=True)

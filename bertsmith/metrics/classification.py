@@ -35,8 +35,9 @@ def _zeros() -> NDArray[np.float64]:
 class Calibration:
     """Accumulator of confidences and correct predictions, in bins of equal width.
 
-    For each bin, float64 `[NUM_BINS]`: `counts` counts its predictions, `confidence` is the sum of
-    their confidences, and `right` counts the correct ones.
+    The confidence is the probability of the predicted answer. For each bin, float64 `[NUM_BINS]`:
+    `counts` counts its predictions, `confidence` is the sum of their confidences, and `right`
+    counts the correct ones.
     """
 
     counts: NDArray[np.float64] = field(default_factory=_zeros)
@@ -49,6 +50,7 @@ class Calibration:
         `right` is 1 for a correct prediction and 0 for a wrong one; both arrays are float64
         `[predictions]`.
         """
+        # A confidence on the border of two bins belongs to the lower one, as in the paper.
         bins = np.clip(np.ceil(confidences * NUM_BINS).astype(np.int64) - 1, 0, NUM_BINS - 1)
         self.counts += np.bincount(bins, minlength=NUM_BINS)
         self.confidence += np.bincount(bins, confidences, NUM_BINS)
@@ -60,7 +62,11 @@ class Calibration:
 
     @property
     def error(self) -> float:
-        """Expected calibration error (Guo et al. 2017, eq. 3); 0 without predictions."""
+        """Expected calibration error (Guo et al. 2017, eq. 3); 0 without predictions.
+
+        It is the mean distance of a bin's accuracy from its mean confidence, weighted by the number
+        of its predictions.
+        """
         total = self.counts.sum()
         return float(np.abs(self.right - self.confidence).sum() / total) if total else 0.0
 
@@ -164,8 +170,9 @@ def roc_auc(labels: Labels, scores: Scores) -> float:
     num_pairs = num_ones * (len(labels) - num_ones)
     if num_pairs == 0:
         return 0.0
-    # A rank counts the example itself and those with lower scores. Less the ranks of the ones among
-    # themselves, the sum counts the pairs in which a zero has a lower score than a one.
+    # The rank of an example counts the example itself and those with lower scores. The sum of the
+    # ranks of the ones counts the pairs in which a zero has a lower score than a one, and the ranks
+    # of the ones among themselves, which are subtracted.
     rank_sum = ranks(scores)[np.asarray(labels) == 1].sum()
     num_right_pairs = rank_sum - num_ones * (num_ones + 1) / 2
     return float(num_right_pairs / num_pairs)

@@ -1,10 +1,11 @@
 """Differences between recipes run with the same seeds, with confidence intervals.
 
-Seeds are blocks: an effect that a seed has on all recipes alike is removed (randomized complete
-block design; Montgomery, Design and Analysis of Experiments, section 4.1). The noise is assumed to
-be equal in all recipes and is estimated from all of them, since a few seeds of one recipe are too
-few. With two recipes, this is the paired t-test. Intervals are Bonferroni-corrected: the
-probability that any of them misses the true difference is at most 5 %.
+A recipe is a set of settings by which models are trained. Seeds are blocks: an effect that a seed
+has on all recipes alike is removed (randomized complete block design; Montgomery, Design and
+Analysis of Experiments, section 4.1). The noise is assumed to be equal in all recipes and is
+estimated from all of them, since a few seeds of one recipe are too few. With two recipes, this is
+the paired t-test. Intervals are Bonferroni-corrected: the probability that any of them misses the
+true difference is at most 5 %.
 """
 
 import math
@@ -64,7 +65,7 @@ def differences(values: np.ndarray) -> list[Difference]:
     residuals = values - means[:, None] - values.mean(axis=0) + values.mean()
     variance = float((residuals**2).sum()) / degrees  # of a single run
     error = math.sqrt(2 * variance / num_seeds)  # of the difference of two means
-    if error <= ROUNDING * np.abs(values).max():
+    if error <= ROUNDING * np.abs(values).max():  # there is no noise to compare with
         return [Difference(mean) for mean in mean_differences]
     margin = error * t_quantile(1 - ERROR_RATE / num_comparisons, degrees)
     result = []
@@ -100,7 +101,7 @@ def t_quantile(share: float, degrees: int) -> float:
     2.7764
     """
     low, high = 0.0, 1.0
-    while t_share(high, degrees) < share:
+    while t_share(high, degrees) < share:  # until the interval holds the result
         low, high = high, 2 * high
     for _ in range(BISECTIONS):
         middle = (low + high) / 2

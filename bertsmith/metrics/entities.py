@@ -1,8 +1,9 @@
 """Metrics of token classification: entity F1 and word accuracy.
 
-A span is correct if its words and its type are right (Tjong Kim Sang and De Meulder 2003, section
-2.4), so scores equal those of conlleval and seqeval. In the plain scheme, each word that is not
-labelled O is a span. Memory holds only counts, so that files may have any size.
+The labels of words follow a *scheme*, such as IOB2, in which B-PER begins a span of words of the
+type PER. A span is correct if its words and its type are right (Tjong Kim Sang and De Meulder 2003,
+section 2.4), so scores equal those of conlleval and seqeval. In the plain scheme, each word that is
+not labelled O is a span. Memory holds only counts, so that files may have any size.
 """
 
 from collections import Counter
@@ -44,15 +45,15 @@ class SpanScore:
 class TagReport(Report):
     """Scores of token classification, one label per word.
 
-    `precision`, `recall` and `f1` are of the spans of all types counted together; `macro_f1` is the
-    mean F1 of the types that occur in gold or predicted labels. In `num_illegal` sentences the
-    predicted labels break the scheme, in `num_illegal_gold` sentences the gold labels do.
-    `num_unknown` words have a gold label that the model does not know; `num_windowed` sentences
-    were read in windows.
+    If `strict`, spans that break the scheme do not count. `precision`, `recall` and `f1` are of the
+    spans of all types counted together; `macro_f1` is the mean F1 of the types that occur in gold
+    or predicted labels. In `num_illegal` sentences the predicted labels break the scheme, in
+    `num_illegal_gold` sentences the gold labels do. `num_unknown` words have a gold label that the
+    model does not know; `num_windowed` sentences were read in windows.
 
-    `remarks` counts the words and sentences that were repaired or left out when the file was read
-    (see `REMARKS`). `confusion[i][j]` counts the words of gold type `word_types[i]` and predicted
-    type `word_types[j]`.
+    `remarks` counts the words and sentences that were repaired or left out when the file was read,
+    by the kind of the remark. `confusion[i][j]` counts the words of gold type `word_types[i]` and
+    predicted type `word_types[j]`.
     """
 
     scheme: Scheme
@@ -88,6 +89,7 @@ class TagReport(Report):
         return asdict(self)
 
     def contents(self) -> list[ScoreLine | Table | str]:
+        """Return the scores, remarks, and the table of types or labels."""
         return [*self._scores(), *self.notes(), "", self._table()]
 
     def _scores(self) -> list[ScoreLine]:
@@ -104,6 +106,7 @@ class TagReport(Report):
         return [ScoreLine("F1", self.f1, right), macro, accuracy]
 
     def notes(self) -> list[str]:
+        """List remarks on labels and counts, each a line."""
         notes = []
         if self.scheme != "plain" and not self.total.support:
             notes.append(
@@ -138,7 +141,7 @@ class TagReport(Report):
                 "sentence that could not be read was skipped",
                 "sentences that could not be read were skipped",
             ),
-            *(
+            *(  # `REMARKS` has the words for one and for several
                 line
                 for name, count in self.remarks.items()
                 for line in line_with_count(count, *REMARKS[name])
@@ -199,6 +202,7 @@ class TagCounts:
             InputError: gold labels cannot be written in the scheme of the predicted ones.
         """
         gold_scheme = gold_scheme or self.scheme
+        # Sentences with a label that breaks the scheme.
         self.num_illegal += count_illegal(predicted, self.scheme) > 0
         self.num_illegal_gold += count_illegal(gold, gold_scheme) > 0
         gold_spans = find_spans(gold, gold_scheme, strict=self.strict)
@@ -220,6 +224,7 @@ class TagCounts:
     def report(
         self, *, num_skipped: int = 0, num_unknown: int = 0, num_windowed: int = 0
     ) -> TagReport:
+        """Compute the scores of all sentences that were added; other counts are passed on."""
         types = tuple(self._score(label) for label in sorted({*self._gold, *self._predicted}))
         total = pool_scores(types)
         word_types = tuple(sorted({name for pair in self._words for name in pair}))
@@ -248,6 +253,7 @@ class TagCounts:
         )
 
     def _word_type(self, label: str) -> str:
+        """Return the type that a word's label names, such as PER for B-PER."""
         # A label without a type, such as O, stands for itself.
         return label if self.scheme == "plain" else parse_label(label).type or label
 

@@ -1,7 +1,8 @@
 """Metrics of multi-label classification, equal to scikit-learn's.
 
-All metrics are computed from counts for each label, which are summed over batches. A ratio with a
-denominator of 0 (a label that is never predicted, or never present) is 0.
+A text may have several labels, or none. All metrics are computed from counts for each label, which
+are summed over batches. A ratio with a denominator of 0 (a label that is never predicted, or never
+present) is 0.
 """
 
 from collections.abc import Sequence
@@ -19,6 +20,7 @@ from bertsmith.metrics.report import Report, ScoreLine, Table
 from bertsmith.system.counts import count_noun
 
 Flags = NDArray[np.bool_]
+"""Whether each text has each label, `[texts, labels]`."""
 
 
 @dataclass(frozen=True)
@@ -89,9 +91,11 @@ class MultiLabelReport(Report, ReadingCounts):
 
     @property
     def accuracy(self) -> float:
+        """The subset accuracy, under the name that `--metric` has for it."""
         return self.subset_accuracy
 
     def contents(self) -> list[ScoreLine | Table | str]:
+        """Return the scores, remarks and the table of labels."""
         examples = count_noun(self.num_texts, self.noun)
         return [
             ScoreLine("micro-F1", self.micro_f1, score_meaning("micro_f1")),

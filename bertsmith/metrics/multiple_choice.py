@@ -1,4 +1,4 @@
-"""Scores of multiple choice."""
+"""Scores of multiple choice: a prompt has several choices, of which one is right."""
 
 from dataclasses import dataclass
 
@@ -16,6 +16,7 @@ class ChoiceReport(Report, ReadingCounts):
     num_prompts: int
 
     def contents(self) -> list[ScoreLine | Table | str]:
+        """Return the accuracy, and remarks."""
         right = f"share of the {count_noun(self.num_prompts, 'prompt')} with the right choice"
         return [
             ScoreLine("accuracy", self.accuracy, f"{right}; guessing gets {self.chance:.4f}"),

@@ -1,4 +1,7 @@
-"""Names and meanings of scores for people, by keys such as `macro_f1`, and their values' format."""
+"""Names and meanings of scores for people, by keys such as `macro_f1`, and their values' format.
+
+Some keys are of the loss terms of training, such as `mlm`; `held_out_` begins those of eval data.
+"""
 
 from bertsmith.system.counts import format_number
 
@@ -65,7 +68,8 @@ def score_name(key: str) -> str:
     if key.startswith("held_out_") and key != "held_out_":
         prefix = "held-out "
         key = key.removeprefix("held_out_")
-    for name in sorted(SCORE_NAMES, key=len, reverse=True):  # macro_f1 before f1
+    # The name may be a part of the key. Long names come first: macro_f1 before f1.
+    for name in sorted(SCORE_NAMES, key=len, reverse=True):
         if key == name:
             return prefix + SCORE_NAMES[name]
         if key.startswith(f"{name}_"):

@@ -10,8 +10,8 @@ from bertsmith.system.counts import line_with_count
 class ReadingCounts:
     """Counts of how examples were read, a base class of reports.
 
-    `num_truncated` examples were cut to the model's length, `num_windowed` were read in windows;
-    `num_skipped` rows were skipped because a needed cell was empty.
+    `num_truncated` examples were cut to the model's length; `num_windowed` were read in windows,
+    overlapping parts; `num_skipped` rows were skipped because a needed cell was empty.
     """
 
     num_truncated: int = 0
@@ -23,11 +23,12 @@ class ReadingCounts:
     def to_json(self) -> dict[str, Any]:
         """Return the report's fields, the counts last."""
         values = asdict(self)
-        counts = {name: values.pop(name) for name in ReadingCounts.__annotations__}
+        counts = {name: values.pop(name) for name in ReadingCounts.__annotations__}  # its fields
         del counts["noun"]
         return values | counts
 
     def notes(self, lacking: str = "text or label") -> list[str]:
+        """List remarks on the counts above 0; `lacking` names the cells that skipped rows lack."""
         return [
             *line_with_count(
                 self.num_windowed,

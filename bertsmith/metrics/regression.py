@@ -1,4 +1,4 @@
-"""Metrics of regression, equal to scipy's to the last bit.
+"""Metrics of regression and of similarities, equal to scipy's to the last bit.
 
 The operations and their order are those of `scipy.stats.pearsonr` and `spearmanr`. The correlation
 with a constant is undefined and counts as 0, the chance level.
@@ -27,7 +27,7 @@ def pearson(true: Numbers, predicted: Numbers) -> float:
         return 0.0
     cosine = np.dot(_center_and_scale(true), _center_and_scale(predicted))
     correlation = np.clip(cosine, -1.0, 1.0)
-    if len(true) == 2:  # two points lie on a line
+    if len(true) == 2:  # two points lie on a line, so the result is -1 or 1
         correlation = np.round(correlation)
     return float(correlation)
 
@@ -65,7 +65,8 @@ def ranks(values: Numbers) -> Numbers:
     >>> ranks(np.array([3.0, 1.0, 3.0])).tolist()
     [2.5, 1.0, 2.5]
     """
-    # Equal values are a group, whose ranks end at `last_ranks`.
+    # Equal values are a group. If they were counted one after another, the last one of each group
+    # would have the rank in `last_ranks`.
     _, group_of_value, counts = np.unique(values, return_inverse=True, return_counts=True)
     last_ranks = np.cumsum(counts)
     mean_ranks = last_ranks - (counts - 1) / 2
@@ -103,6 +104,7 @@ class NumberReport(Report, ReadingCounts):
         )
 
     def contents(self) -> list[ScoreLine | Table | str]:
+        """Return the scores, and remarks."""
         examples = count_noun(self.num_texts, self.noun)
         return [
             ScoreLine("Pearson", self.pearson, score_meaning("pearson", examples)),
@@ -129,7 +131,7 @@ class SimilarityReport(Report, ReadingCounts):
     @classmethod
     def of(cls, scores: Numbers, cosines: Numbers, **counts: Any) -> Self:
         """Compare gold `scores` with `cosines`; both arrays are float64 `[pairs]`."""
-        true, predicted = scores == 1, cosines >= 0.5
+        true, predicted = scores == 1, cosines >= 0.5  # for scores that are 0 or 1
         is_binary = np.isin(scores, (0, 1)).all()
         f1 = 2 * (true & predicted).sum() / max((true.sum() + predicted.sum()), 1)
         return cls(
@@ -142,9 +144,11 @@ class SimilarityReport(Report, ReadingCounts):
         )
 
     def to_json(self) -> dict[str, Any]:
+        """Return the fields that are not None."""
         return {name: value for name, value in super().to_json().items() if value is not None}
 
     def contents(self) -> list[ScoreLine | Table | str]:
+        """Return the scores, and remarks."""
         cosines = count_noun(self.num_pairs, "cosine")
         order = f"correlation of the order of the {cosines} with that of the scores"
         contents: list[ScoreLine | Table | str] = [

@@ -1,5 +1,6 @@
 """Metrics of dense retrieval: recall and mean reciprocal rank.
 
+For each query, a text, the documents are ranked by the cosine of their vectors with the query's.
 Every query is compared with every document, so the metrics are exact. Queries are compared in
 blocks, so that memory does not grow with their number.
 """
@@ -49,6 +50,7 @@ class RetrievalReport(Report, ReadingCounts):
         return {**recall, **values}
 
     def contents(self) -> list[ScoreLine | Table | str]:
+        """Return the scores, and remarks."""
         about_recall = "share of the right texts among the first {} of {:,}"
         about_mrr = f"{score_meaning('mrr')}, for {count_noun(self.num_queries, 'text')}"
         return [
@@ -100,7 +102,10 @@ def iter_ranks(
     relevant: Sequence[Sequence[int]],
     own: Sequence[int],
 ) -> Iterator[Ranks]:
-    """Yield for each query the ranks of its relevant documents, as `ranks_of` counts them."""
+    """Yield for each query the ranks of its relevant documents, from 1, int64.
+
+    The arguments are those of `retrieval_scores`.
+    """
     documents = unit_length(documents)
     size = max(1, BLOCK_SCORES // len(documents))
     for first in range(0, len(queries), size):
@@ -120,6 +125,7 @@ def ranks_of(scores: NDArray[np.float32], indices: NDArray[np.int64]) -> Ranks:
     `scores` is `[documents]`; of equal scores the earlier document ranks higher.
     """
     if len(indices) > MANY_RELEVANT:
+        # The first argsort lists the documents by rank; the second one inverts that list.
         return np.argsort(np.argsort(-scores, kind="stable"))[indices] + 1
     ranked = scores[indices][:, None]
     num_higher = (scores > ranked).sum(1)

@@ -1,4 +1,4 @@
-"""The baselines of question answering."""
+"""The baselines of question answering: simple answers that a model must beat."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -11,10 +11,11 @@ from bertsmith.tasks.baseline import Baseline, Baselines
 
 
 class AnswerBaselines(Baselines):
-    """The start of the passage as the answer and, if some questions have none, always no answer.
+    """Two baselines: the start of the passage as the answer, and always no answer.
 
-    Both are easy to beat, like the random guess in SQuAD's paper (Rajpurkar et al. 2016, table 5).
-    The paper's better baselines need a parser.
+    The second one is scored only if some eval questions have no answer. Both are easy to beat, like
+    the random guess in SQuAD's paper (Rajpurkar et al. 2016, table 5). The paper's better baselines
+    need a parser.
     """
 
     def score_cheap(
@@ -24,7 +25,8 @@ class AnswerBaselines(Baselines):
         held_out: Sequence[Question],
         initial_scores: Mapping[str, float],
     ) -> list[Baseline]:
-        is_chinese = task.language == "zh"
+        is_chinese = task.language == "zh"  # without spaces, so characters count instead of words
+        # The answer is as long as the median right answer of training.
         gold = [answer.text for question in train for answer in question.answers]
         lengths = [len(units(text, task.language)) for text in gold]  # in words or characters
         length = max(1, int(np.median(lengths))) if lengths else 1
@@ -48,10 +50,11 @@ class AnswerBaselines(Baselines):
 def _score_answers(
     key: str, method: str, answers: Sequence[str], task: Any, held_out: Sequence[Question]
 ) -> Baseline:
+    """Score one answer to each eval question, by SQuAD's rules or in Chinese by CMRC's."""
     scores = QuestionScores(task.language)
     for answer, question in zip(answers, held_out, strict=True):
         scores.add(answer, [gold.text for gold in question.answers])
-    protocol: Protocol = "2.0" if scores.has_unanswerable else "1.1"
+    protocol: Protocol = "2.0" if scores.has_unanswerable else "1.1"  # versions of SQuAD
     mean = scores.mean(scores.pairs(protocol), protocol)
-    assert mean is not None
+    assert mean is not None  # it is None only without questions
     return Baseline(key, method, {"exact_match": mean.exact_match, "f1": mean.f1})

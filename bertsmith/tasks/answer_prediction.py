@@ -38,7 +38,7 @@ class Candidate(NamedTuple):
     probability: float
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False)  # arrays have no single result of ==
 class AnswerPrediction:
     """The answers predicted in a passage.
 
@@ -48,11 +48,13 @@ class AnswerPrediction:
 
     context: str
     spans: SpanCandidates
+    """The best spans of the passage, best first, with their scores, and the no-answer score."""
     threshold: float | None
     is_truncated: bool
     """Whether the end of the question was cut off, or the end of the passage (if long passages are
     cut, not windowed)."""
     num_windows: int = 1
+    """Number of windows, overlapping parts, in which the passage was read."""
     loss: float | None = None
     """Cross entropy of the right start and end; None if the question was encoded without them."""
     is_right_too_long: bool = False
@@ -135,7 +137,7 @@ class AnswerPrediction:
 
         answer = one_line(self.answer) or NO_ANSWER_TEXT
         line = RichText(f"{answer}\t{self.probability:.4f}\t{one_line(example.question)}\t")
-        for part in self.parts():
+        for part in self.parts():  # only the answer has a color
             line.append(collapse_spaces(part.text), "" if part.color is None else "bold reverse")
         return line
 
@@ -148,11 +150,13 @@ class AnswerPrediction:
         return html_table(rows, ("answer", "probability"))
 
     def parts(self) -> list[MarkedPart]:
+        """Return the passage around the answer, with the answer marked."""
         best = self.best
         marks = [Mark(best.start, best.end, "", RIGHT)] if self.is_answered else []
         return mark_spans(self.context, marks, PASSAGE_CHARACTERS)
 
     def _probabilities(self) -> NDArray[np.float64]:
+        # "No answer" has a share of the probability only if the model may give it.
         return self.spans.probabilities(with_null=self.threshold is not None)
 
     def _span_at(self, index: int) -> AnswerSpan:

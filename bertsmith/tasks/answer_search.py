@@ -1,4 +1,8 @@
-"""Search for a question's best answers: the spans whose start and end have the highest logits."""
+"""Search for a question's best answers: the spans whose start and end have the highest logits.
+
+A question has one row of tokens for each window, an overlapping part of its passage, the context.
+The best spans of all windows are merged.
+"""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -21,6 +25,7 @@ PADDED_LOGITS = 1 << 18
 So many take 1 MB in fp32, which fits into the processor's cache."""
 
 Scores = NDArray[np.float32]
+"""Logits, or sums of two logits."""
 Indices = NDArray[np.int64]
 
 
@@ -58,8 +63,8 @@ def best_answers(
 ) -> list[SpanCandidates]:
     """Find the best spans of each question, of at most `max_answer_length` tokens.
 
-    `logits` holds an array for each row, fp32 `[tokens, 2]`: each token's logits as the start and
-    as the end.
+    `logits` holds an array for each row (window), fp32 `[tokens, 2]`: each token's logits as the
+    start and as the end. `encoded.alignment` says which tokens of the context each row holds.
     """
     spans = _find_best_spans(logits, encoded.alignment, max_answer_length)
     spans = _merge_windows(spans, encoded.example_of_row())
@@ -91,6 +96,7 @@ class _Spans:
 
     @classmethod
     def joined(cls, parts: Sequence["_Spans"]) -> "_Spans":
+        # The empty arrays are for the case without parts, which numpy cannot concatenate.
         no_indices = np.empty(0, dtype=np.int64)
         no_scores = np.empty(0, dtype=np.float32)
         return cls(
@@ -118,12 +124,14 @@ def _find_best_spans(
     """Find the best spans of each row, at most `NUM_CANDIDATES`."""
     spans_of_groups = []
     for rows in _group_rows([window.size for window in windows]):
-        size = windows[rows[0]].size
-        width = min(max_answer_length, size)
+        size = windows[rows[0]].size  # the largest of the group
+        width = min(max_answer_length, size)  # the largest number of tokens of a span
+        # Padded with minus infinity: a span that begins or ends in the padding is never chosen.
         start_logits = np.full((len(rows), size), -np.inf, dtype=np.float32)
         end_logits = np.full((len(rows), size + width), -np.inf, dtype=np.float32)
         for index, row in enumerate(rows):
             window = windows[row]
+            # Without the tokens of the question, and without special tokens.
             context_logits = logits[row][window.first_in_row :][: window.size]
             start_logits[index, : window.size] = context_logits[:, 0]
             end_logits[index, : window.size] = context_logits[:, 1]
@@ -173,7 +181,7 @@ def _top_spans(start_logits: Scores, end_logits: Scores, width: int) -> _Spans:
 def _group_rows(sizes: Sequence[int]) -> Iterator[list[int]]:
     """Yield groups of indices of rows of similar size, largest first.
 
-    Rows of size 0 are left out.
+    A group has about `PADDED_LOGITS` logits. Rows of size 0 are left out.
     """
     order = np.argsort(-np.asarray(sizes, dtype=np.int64), kind="stable")
     rows = [row for row in order.tolist() if sizes[row]]

@@ -1,4 +1,7 @@
-"""Loading of the right predictor for a model folder, by its head or by the name of its task."""
+"""`load`, which returns the predictor of a model folder, by its head or by the name of its task.
+
+A predictor is a loaded model with its task: it is called with texts and returns predictions.
+"""
 
 import os
 from collections.abc import Mapping
@@ -36,12 +39,12 @@ OWN_CLASSES: Mapping[type[InferenceTask[Any, Any]] | None, tuple[str, ...]] = {
     TextToTextClassify: ("classify", "multi_label"),
     TextToTextRegress: ("regress",),
 }
-"""Classes of models that need another class than the usual one of their task, such as a T5. `load`
-keeps such a class if it is asked for one of the tasks beside it."""
+"""Classes of tasks for models that the usual class of the task cannot use, such as a T5; beside
+each, the names of its tasks. If `load` is asked for one of these names, it keeps the class."""
 
 
 class LoadOptions(TypedDict, total=False):
-    """Further arguments of `load`."""
+    """Arguments of `load` that its overloads share."""
 
     device: str
     precision: str
@@ -130,8 +133,8 @@ def load(
     if task is not None:
         check_choice("task", task, classes)
     folder = read_folder(Path(path))
+    # None if the model was not fine-tuned for a task.
     task_class: type[InferenceTask[Any, Any]] | None = task_of_folder(folder)
-    # A linear head, several models and a T5 have classes of their own for the task.
     if task is not None and task not in OWN_CLASSES.get(task_class, ()):
         task_class = classes[task]
     loaded = load_for_inference(
@@ -142,6 +145,8 @@ def load(
         max_length=max_length,
     )
     predictor = _predictor_of(loaded, task_class)
+    # `definition` is the predictor's task. It may be of another class than was asked for: the class
+    # `Classify` restores a multi-label model as `MultiLabel`.
     if task is not None and not isinstance(predictor.definition, classes[task]):
         own_task = next(
             name
@@ -166,9 +171,9 @@ def load_with_gradients(
         ConfigError: this machine has no such device, or the model cannot read so many tokens.
     """
     folder = read_folder(Path(path))
-    if folder.config.is_recurrent:
+    if folder.config.is_recurrent:  # an LSTM, GRU or ELMo
         raise ModelKindError(folder.path, model_kind(folder.settings), "look")
-    if folder.config.writes_labels:
+    if folder.config.writes_labels:  # a T5, which is never an encoder
         folder.check_encoder()  # raises an error that names the command for a T5
     task_class = task_of_folder(folder)
     loaded = load_for_inference(
@@ -176,7 +181,7 @@ def load_with_gradients(
         heads=() if task_class is None else task_class.heads,
         device=device,
         max_length=max_length,
-        packed=False,
+        packed=False,  # keeps plain layers
     )
     return _predictor_of(loaded, task_class)
 
@@ -184,10 +189,13 @@ def load_with_gradients(
 def _predictor_of(
     loaded: LoadedModel, task_class: type[InferenceTask[Any, Any]] | None
 ) -> Predictor[Any]:
-    """Restore a task; a model without one fills in [MASK], or else gives vectors."""
+    """Restore the task of `task_class`; if that is None, choose one by the heads of the model.
+
+    A model with a masked-LM head fills in [MASK], another one gives vectors.
+    """
     if task_class is None and "masked_lm" in loaded.model.heads:
         task_class = FillMask
     elif task_class is None:
-        loaded.folder.check_classifier(None)
+        loaded.folder.check_classifier(None)  # refuses classifiers whose head is none of ours
         task_class = TextVectors
     return Predictor(loaded, task_class.restore(loaded))

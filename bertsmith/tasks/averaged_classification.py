@@ -37,7 +37,7 @@ finite."""
 
 @dataclass(frozen=True)
 class LinearMember:
-    """A linear head that is averaged with fine-tuned models, and the encoder that it reads."""
+    """A linear head, one of the averaged models, and the frozen encoder that it reads."""
 
     task: LinearTask[Any]
     encoder: BertModel
@@ -62,7 +62,7 @@ class AveragedTask(LabelTask[PredictionT]):
     linear: LinearMember | None = field(default=None, kw_only=True, compare=False, repr=False)
     """The linear head, if there is one."""
 
-    heads: ClassVar[tuple[str, ...]] = ()
+    heads: ClassVar[tuple[str, ...]] = ()  # subclasses name those of their models
 
     @classmethod
     def restore(cls, loaded: LoadedModel) -> Self:
@@ -95,10 +95,12 @@ class AveragedTask(LabelTask[PredictionT]):
 
     @property
     def other_models(self) -> tuple[BertModel, ...]:
+        """The models besides the first, which are moved to another device together with it."""
         return self.others if self.linear is None else (*self.others, self.linear.encoder)
 
     @property
     def task_settings(self) -> dict[str, Any]:
+        """The settings in config.json, among them the names of the other models' folders."""
         return super().task_settings | {MEMBERS: list(self.folder_names)}
 
     def compute_outputs(self, model: BertModel, encoded: EncodedExamples) -> NDArray[np.float32]:
@@ -109,6 +111,8 @@ class AveragedTask(LabelTask[PredictionT]):
         """
         probabilities = []  # of each fine-tuned model: `[texts, labels]`
         for fine_tuned in (model, *self.others):
+            # `outputs` computes the logits of a batch, and `probabilities` is a softmax, or a
+            # sigmoid for several labels.
             row_logits = compute_in_order(fine_tuned, encoded.rows, self.outputs)
             probabilities.append(self.probabilities(encoded.mean_over_rows(row_logits)))
         mean = np.mean(probabilities, axis=0)
@@ -164,9 +168,10 @@ class AveragedMultiLabel(AveragedTask[LabelsPrediction], MultiLabel):
 
 
 def averaged_class(model: BertModel) -> type[AveragedTask[Any]]:
-    """Return the class for the average of this model and others of its head and family."""
+    """Return the class of the task for this model and others of the same head and family."""
     if "multi_label" in model.heads:
         return AveragedMultiLabel
+    # A T5 writes labels as texts.
     return AveragedTextToText if model.config.writes_labels else AveragedClassify
 
 
@@ -228,4 +233,4 @@ def _check_labels(loaded: LoadedModel, folder: ModelFolder, labels: tuple[str, .
         )
 
 
-TASK = AveragedClassify
+TASK = AveragedClassify  # imported by catalog.py, which names this module

@@ -59,7 +59,7 @@ class Baselines:
         return []
 
     def is_gold_key(self, text: str) -> bool:
-        """Return whether a text has the form of the strings of `gold_keys`."""
+        """Return whether a text, such as one from a file, has the form of a gold key."""
         return True
 
     def score_constant(self, task: Any, answer: str, gold: Mapping[str, int]) -> Baseline:
@@ -96,5 +96,9 @@ class Baselines:
         model: Path,
         compute: InferenceCompute,
     ) -> list[Baseline]:
-        """Score the baselines that take some seconds; `model` is the folder that was fine-tuned."""
+        """Score the baselines that take some seconds.
+
+        `model` is the folder of the model before fine-tuning. `compute` has the device and the
+        number format for baselines that use it.
+        """
         return []

@@ -56,7 +56,7 @@ def task_of_folder(folder: ModelFolder) -> type[Task[Any, Any]] | None:
     """
     if folder.files.has(LINEAR_HEAD_FILE):
         return _task_in(LINEAR)
-    stored = own_settings(folder.settings)
+    stored = own_settings(folder.settings)  # the settings in config.json that bertsmith wrote
     head = task_head(folder.settings)
     if head is None:
         name = str(stored.get("task"))
@@ -65,7 +65,7 @@ def task_of_folder(folder: ModelFolder) -> type[Task[Any, Any]] | None:
         return task_named(name) if name in TASKS else None
     if stored.get(MEMBERS):
         return _task_in(AVERAGED)
-    if folder.family.config.writes_labels:  # such a family has no other heads
+    if folder.family.config.writes_labels:  # a T5, whose head is "classify" or "regress"
         return _task_in(TEXT_TO_TEXT[head])
     # Only an imported task knows its heads, so the names that are likely to fit come first.
     names = [name for name in (str(stored.get("task")), head, *TASKS) if name in TASKS]

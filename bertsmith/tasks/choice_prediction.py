@@ -1,4 +1,4 @@
-"""Predictions of multiple choice: one of the choices of a prompt."""
+"""Predictions of multiple choice: the likeliest of several texts, the choices, beside a prompt."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -18,7 +18,7 @@ class ChoicePrediction:
     is_truncated: bool
     """Whether the end of the prompt or of a choice was cut off."""
     num_windows: int = 1
-    """Number of windows in which the prompt was read."""
+    """Number of windows, overlapping parts, in which the prompt was read."""
 
     @property
     def probability(self) -> float:

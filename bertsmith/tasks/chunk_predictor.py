@@ -1,7 +1,7 @@
 """Predictions for a chunk of examples, computed in this process or on another rank.
 
-A chunk is a list of examples that are read and predicted together. A rank is a process of a launch
-on several machines or GPUs.
+A chunk is a list of examples that are read and predicted together. A rank is one of the processes
+that work together on several machines or GPUs.
 """
 
 import copy
@@ -16,7 +16,11 @@ from bertsmith.tasks.prediction import InferenceTask
 
 @dataclass(frozen=True)
 class ChunkPredictor:
-    """A loaded model and its inference task, which can be sent to other ranks."""
+    """A function from a chunk to its predictions, which can be sent to other ranks.
+
+    It holds a loaded model and, in `definition`, the task that encodes examples and decodes
+    outputs.
+    """
 
     loaded: LoadedModel
     definition: InferenceTask[Any, Any]
@@ -27,10 +31,10 @@ class ChunkPredictor:
     def of(cls, loaded: LoadedModel, definition: InferenceTask[Any, Any]) -> "ChunkPredictor":
         """Prepare a model to be sent to other ranks; models on a GPU are copied to main memory.
 
-        So no tensor names the GPU of this rank, and each rank moves the models to its own.
+        Then no tensor names the GPU of this rank, and each rank moves the models to its own GPU.
         """
         device_type = loaded.device.type
-        if device_type != "cpu":
+        if device_type != "cpu":  # copies, since the caller's models stay on their GPU
             loaded = replace(loaded, model=copy.deepcopy(loaded.model))
             definition = copy.deepcopy(definition)
         predictor = cls(loaded, definition, device_type)
@@ -44,7 +48,7 @@ class ChunkPredictor:
                 model.to(device_type)
 
     def __call__(self, examples: Sequence[Any]) -> tuple[list[Any], UnknownTokens]:
-        """Predict examples on this rank's device; count their unknown tokens."""
+        """Predict examples on this rank's device; also return counts of their unknown tokens."""
         loaded = self.loaded
         self.move_models(self.device_type)
         encoded = self.definition.encode(

@@ -87,20 +87,24 @@ def order_in_pairs(labels: Sequence[Any], rng: np.random.Generator) -> NDArray[n
 
 @dataclass(frozen=True)
 class ContrastiveTask(LabelTask[PredictionT]):
-    """The common base of classification that learns from pairs of texts."""
+    """The common base of classification that learns from pairs of texts.
+
+    It trains the encoder alone; a head is fitted to its vectors afterwards.
+    """
 
     group_size: int = 16
     """Number of texts that are compared with each other: those of a step."""
 
-    name = "contrast"
-    heads: ClassVar[tuple[str, ...]] = ()
+    name = "contrast"  # of the loss in the journal
+    heads: ClassVar[tuple[str, ...]] = ()  # the loss reads the encoder's vectors
 
     def encode(
         self, tokenizer: Tokenizer, examples: Sequence[Example], max_length: int, *, labelled: bool
     ) -> EncodedExamples:
-        """Encode the texts; to train, a long text keeps only some of its windows.
+        """Encode the texts; to train (`labelled`), a long text keeps only some of its windows.
 
-        All texts of a step are in memory at once, since they are compared.
+        All texts of a step are in memory at once, since they are compared. So each may have only
+        its share of the tokens of one forward pass.
         """
         encoded = super().encode(tokenizer, examples, max_length, labelled=labelled)
         return encoded.limit_tokens(MICRO_BATCH_TOKENS // self.group_size) if labelled else encoded
@@ -119,9 +123,10 @@ class ContrastiveTask(LabelTask[PredictionT]):
         with torch.no_grad():
             unit_vectors = F.normalize(vectors, dim=-1)
             cosines = unit_vectors @ unit_vectors.T
-            # -2 is below any cosine, so no text is its own neighbour.
+            # -2 is below any cosine, so no text is its own neighbour, unless it is alone.
             nearest = cosines.fill_diagonal_(-2).argmax(1)
             num_right = (similarity.gather(1, nearest[:, None]) > 0).sum()
+        # A loss term is a sum over texts, so the mean is multiplied by their number.
         return LossTerm(pair_loss(vectors, similarity) * len(vectors), num_right, len(vectors))
 
 

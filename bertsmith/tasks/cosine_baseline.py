@@ -1,4 +1,4 @@
-"""The baseline of pairs of texts: the cosine of their vectors before fine-tuning."""
+"""The baseline of a regression on pairs of texts: the cosine of their vectors."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -24,10 +24,11 @@ def score_cosines(
     """Score the cosines of pairs by vectors of the folder `model`, before it is fine-tuned.
 
     The vectors are means over tokens unless the folder names another pooling. The scores are
-    correlations of the cosines with the pairs' labels. The result is None if the folder no longer
-    exists or its pooling is not supported.
+    correlations of the cosines with the pairs' labels. The result is None if the vectors cannot be
+    computed: the folder no longer exists, for example, or its pooling is not supported.
     """
     try:
+        # `TextVectors` is the use of a model that gives a vector for each text.
         encoder = Predictor.load(
             model, TextVectors, device=compute.device, precision=compute.precision
         )

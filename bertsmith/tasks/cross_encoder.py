@@ -1,7 +1,8 @@
 """The activation function on the output of sentence-transformers' CrossEncoder.
 
 A CrossEncoder reads two texts as one row and scores the pair. The file that names the function
-depends on the version of sentence-transformers that wrote the folder.
+depends on the version of sentence-transformers that wrote the folder. The parameter `files` of the
+functions reads the JSON files of a model's folder.
 """
 
 import json
@@ -84,7 +85,13 @@ def check_softmax(files: SmallFiles, config: Mapping[str, Any]) -> None:
 
 
 def _read_function(files: SmallFiles, config: Mapping[str, Any]) -> _NamedFunction | None:
-    """Read the function that a CrossEncoder's folder names; newer formats take precedence."""
+    """Read the function that a CrossEncoder's folder names; newer formats take precedence.
+
+    The result is None if the folder names none.
+
+    Raises:
+        CheckpointError: the folder has a prompt, which would be put before every text.
+    """
     settings = read_settings(files, SETTINGS_FILE, {})
     if settings.get("model_type") == "CrossEncoder":
         check_prompt(files, settings)
@@ -111,6 +118,11 @@ def is_cross_encoder(files: SmallFiles, config: Mapping[str, Any]) -> bool:
 
 
 def _to_activation(files: SmallFiles, function: _NamedFunction) -> Activation:
+    """Convert the name of a class in torch.nn, such as "torch.nn.modules.activation.Sigmoid".
+
+    Raises:
+        CheckpointError: the function is not supported.
+    """
     module, _, class_name = str(function.name).rpartition(".")
     if class_name in SUPPORTED_ACTIVATIONS and module.startswith("torch.nn"):
         return SUPPORTED_ACTIVATIONS[class_name]

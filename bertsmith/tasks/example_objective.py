@@ -1,8 +1,9 @@
 """The fine-tuning objective of any task, which makes batches and losses from encoded examples.
 
-Examples are shuffled in each epoch. The examples of a step are divided into shares, which processes
-compute at the same time, and a share into micro-batches, each one forward pass. The rows of one
-example stay in one micro-batch.
+The training loop asks an objective for the batches and the losses of each step. Examples are
+shuffled in each epoch. The examples of a step are divided into shares, which processes compute at
+the same time, and a share into micro-batches, each one forward pass. An example has one row of
+tokens or several, such as the windows of a long text, which stay in one micro-batch.
 """
 
 from collections.abc import Iterator, Sequence
@@ -34,8 +35,9 @@ limit bounds the memory. If the windows of one text have more tokens, only some 
 class TrainingExamples:
     """Encoded training examples, and the row of each in its file.
 
-    `num_windowed` counts the texts that were too long for one row, `num_truncated` those that lost
-    some tokens; `notes` are other remarks for the user.
+    `num_windowed` counts the texts that were too long for one row of tokens and were read in
+    windows. `num_truncated` counts those that lost some tokens. `notes` are other remarks for the
+    user.
     """
 
     encoded: EncodedExamples
@@ -84,8 +86,8 @@ class TaskEvaluation:
         examples = self.held_out.examples
         if not examples:
             return {}
-        accumulator = self.task.accumulator(self.held_out.path)
-        accumulator.add(examples, interleave(results))
+        accumulator = self.task.accumulator(self.held_out.path)  # it adds up losses and scores
+        accumulator.add(examples, interleave(results))  # the predictions in the order of the file
         metrics = accumulator.compute_metrics()
         named = {f"held_out_{self.task.name}_{name}": value for name, value in metrics.items()}
         return {"held_out_loss": metrics["loss"], **named}
@@ -146,11 +148,13 @@ class FineTuning(Objective[BertModel, Batch]):
         self.train = train
         self.held_out = held_out
         self.batch_size = batch_size
+        # Not more shares than groups of examples, or without groups than examples: no share may be
+        # empty. A loss that compares `group_size` examples with one another needs them together.
         self.num_shares = min(num_shares, -(-batch_size // (task.group_size or 1)))
         self.micro_batch_tokens = micro_batch_tokens
         self.seed = seed
-        # Digests are computed here, before `narrow_vocabulary` remaps token ids: the new ids depend
-        # on both sets of examples.
+        # The digests show whether a resumed run has the same examples. They are computed before
+        # `narrow_vocabulary` remaps token ids, as the new ids depend on both sets of examples.
         self._digests = train.encoded.digest(), held_out.encoded.digest()
         # Order and micro-batches are kept, so that they are not computed anew for each micro-batch.
         # The epoch that was shuffled last, from 0, and its order; -1 before the first one.
@@ -159,7 +163,10 @@ class FineTuning(Objective[BertModel, Batch]):
         self._grouped: tuple[int, list[list[int]]] = (0, [])
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave out the eval examples, which may be large, since local workers never evaluate."""
+        """Pickle all but the eval examples, which may be large, for worker processes.
+
+        The workers only compute shares of a step, and never evaluate.
+        """
         return {name: value for name, value in vars(self).items() if name != "held_out"}
 
     @property
@@ -247,6 +254,7 @@ class FineTuning(Objective[BertModel, Batch]):
         return rng.permutation(len(self.train))
 
     def counts(self, batch: Batch) -> dict[str, int]:
+        """Count the predictions over which the loss is summed, by the name of the loss."""
         return {self.task.name: self.task.num_predictions(batch)}
 
     def losses(self, model: BertModel, batch: Batch) -> dict[str, LossTerm]:
@@ -262,6 +270,7 @@ class FineTuning(Objective[BertModel, Batch]):
         return f"{self.train.path}: rows {', '.join(map(str, rows))}"
 
     def identity(self) -> dict[str, Any]:
+        """Return the facts about task and examples that must be the same in a resumed run."""
         return {
             "task": self.task.name,
             "task_settings": to_jsonable(self.task),
@@ -291,6 +300,7 @@ def training_examples(
     if not task.rows_stay_together:
         encoded_for_training = encoded.by_row()
         rows = [rows[example] for example in encoded.example_of_row().tolist()]
+    # Where a task reads no windows, several rows are the texts of an example that are compared.
     num_windowed = 0 if task.windowing is None else encoded.num_windowed
     return TrainingExamples(
         encoded_for_training, path, rows, num_windowed, encoded.num_truncated, notes
@@ -313,7 +323,7 @@ def collate(encoded: EncodedExamples, indices: Sequence[int]) -> Batch:
     rows = [row for index in indices for row in encoded.rows_of(index)]
     texts = encoded.rows
     batch = pack([texts.ids[row] for row in rows], [texts.type_ids[row] for row in rows])
-    order = list(batch.order)
+    order = list(batch.order)  # the packed sequences, longest first, as indices into `rows`
     packed_rows = [rows[index] for index in order]
     num_rows = [len(encoded.rows_of(index)) for index in indices]
     example_of_row = np.repeat(np.arange(len(indices), dtype=np.int64), num_rows)

@@ -38,11 +38,11 @@ class FillMask(InferenceTask[Example, FilledMasks]):
     tokenizer: Tokenizer
     top: int = 5
 
-    pipeline = "fill-mask"
+    pipeline = "fill-mask"  # the tag of the Hugging Face pipeline
     heads = ("masked_lm",)
     example_type = Example
-    fields = ("text",)
-    titles = ("tokens", "text")
+    fields = ("text",)  # the keys of an example that is given as a dictionary
+    titles = ("tokens", "text")  # of the columns in which predictions are shown
 
     def __post_init__(self) -> None:
         if not isinstance(self.top, int) or self.top < 1:
@@ -90,6 +90,7 @@ class FillMask(InferenceTask[Example, FilledMasks]):
         make_batch = partial(pack_texts, rows)
         fill = partial(self._fill_masks, model.embeddings.word.weight.detach().float())
         outputs = [np.empty((0, 0, 2), np.float32)] * len(rows)  # each is replaced below
+        # A group is texts of similar length, which are computed together.
         for group, likeliest in compute_groups(model, rows.lengths, make_batch, fill):
             num_masks = [int((rows.ids[index] == self.tokenizer.mask_id).sum()) for index in group]
             for index, of_text in zip(group, torch.split(likeliest, num_masks), strict=True):

@@ -54,6 +54,7 @@ fewer, one pass by all threads is as fast (all-MiniLM-L6-v2, two threads of a Ze
 
 InferencePrecision = Literal["fp32", "bf16", "int8"]
 
+# {kind} is the kind of head in words, {task} the name in `bertsmith finetune NAME`.
 _NO_HEAD = (
     "the model has no {kind} head. Train one with 'bertsmith finetune {task} --model' on this "
     "folder, and use the folder that it writes."
@@ -66,17 +67,19 @@ MISSING_HEAD = {
     "answer": _NO_HEAD.format(kind="question answering", task="answer"),
     "choose": _NO_HEAD.format(kind="multiple choice", task="choose"),
 }
-"""Messages about a model without the head of a task, by head."""
+"""Messages about a model without a head that a task needs, by the name of the head."""
 
 
 @dataclass(frozen=True)
 class LoadedModel:
     """A model on its device, its tokenizer and its maximum length in tokens.
 
-    The model is for inference only: its weights may be packed or rounded (model/int8.py).
+    The model is for inference only: its weights may be rounded to int8 or bf16, or stored in the
+    order in which the processor multiplies fastest ("prepacked").
     """
 
     folder: ModelFolder
+    """The folder that the model was read from, with its parsed files."""
     model: BertModel
     tokenizer: Tokenizer
     max_length: int
@@ -84,6 +87,7 @@ class LoadedModel:
     requested_length: int | None = None
     """The requested `max_length`; None if it was not given and the folder's length applies."""
     requested_precision: str = "auto"
+    """The requested precision, which may be "auto"; `precision` is the one that was chosen."""
 
     @property
     def device(self) -> torch.device:
@@ -134,6 +138,7 @@ def load_for_inference(
     Without `heads`, only the encoder is needed. The head computes in fp32 in any precision, so that
     probabilities are not rounded to bf16. `max_length` counts tokens, special ones included. If
     `packed` is false, the model stays in fp32 with plain layers, so that gradients can be computed.
+    Otherwise `set_precision` may replace its linear layers by faster ones.
 
     Raises:
         CheckpointError: the folder is incomplete, lacks the heads, has one of another kind, or its
@@ -144,12 +149,14 @@ def load_for_inference(
     path = folder.path
     model = build(folder)
     if heads and not any(head in model.heads for head in heads):
-        if heads[0] in PROBLEM_TYPES:
+        if heads[0] in PROBLEM_TYPES:  # heads of sequence classifiers
+            # If the model has another one of these heads, this error says which.
             folder.check_classifier(heads[0])
         if heads[0] == "masked_lm":
             advice = suggest_masked_lm_folder(path)
             raise ModelKindError(path, model_kind(folder.settings), "fill", advice)
         raise CheckpointError(f"{path}: {MISSING_HEAD[heads[0]]}")
+    # The report lists the weights that the model has and its files lack.
     if model.load_report is not None and (missing := model.load_report.missing):
         raise CheckpointError(
             f"{path}: {len(missing)} weights that predictions need are missing: "
@@ -174,17 +181,18 @@ def load_for_inference(
 
 
 def set_precision(model: BertModel, name: str, device: torch.device) -> InferencePrecision:
-    """Set a model's precision: fp32, bf16, int8, or auto.
+    """Set a model's precision: fp32, bf16, int8, or auto; return the precision that was chosen.
 
-    `auto` is resolved by `select_precision`. On a CPU the linear layers are replaced: by prepacked
-    ones (model/prepacked.py), or by int8 ones (model/int8.py).
+    `auto` takes bf16 where this machine computes in it clearly faster, else fp32. On a CPU the
+    linear layers are replaced: by int8 ones, or by prepacked ones, whose weights are stored in the
+    order in which the processor multiplies fastest.
 
     Raises:
         ConfigError: there is no such precision, or the model or this machine has no int8.
     """
     if device.type == "cpu":
-        # The paths of attention are measured here, while no thread computes; otherwise each thread
-        # would measure them on its own later.
+        # This measures once which way to compute attention is fastest. It is called here, while no
+        # thread computes; otherwise each thread would measure on its own later.
         attention_paths()
     if name == "int8":
         if model.config.is_recurrent or model.config.writes_labels:
@@ -199,6 +207,7 @@ def set_precision(model: BertModel, name: str, device: torch.device) -> Inferenc
             )
         attention_precision = select_precision("auto", device)
         quantize(model, DTYPES[attention_precision])
+        # Whether a text has outputs of the same bytes in any batch.
         model.is_batch_invariant = attention_precision == "fp32"
         return "int8"
     if name not in ("auto", *DTYPES):
@@ -223,8 +232,8 @@ def compute_in_order(
 ) -> NDArray[np.float32]:
     """Compute one row for each text, in the order of the texts, fp32 `[texts, columns]`.
 
-    `compute` returns `[sequences, columns]` in its batch's order. The model computes without
-    dropout or gradients and is left in the mode it was in.
+    `texts` are rows of token ids. `compute` returns `[sequences, columns]` in its batch's order.
+    The model computes without dropout or gradients and is left in the mode it was in.
     """
     make_batch = partial(pack_texts, texts)
     rows: list[Tensor] = []
@@ -240,8 +249,9 @@ def compute_tokens_in_order(
 ) -> list[NDArray[np.float32]]:
     """Compute an array for each text, in the order of the texts, fp32 `[tokens, columns]`.
 
-    `compute` returns `[tokens, columns]` for a packed batch. The model computes without dropout or
-    gradients and is left in the mode it was in.
+    `texts` are rows of token ids. `compute` returns `[tokens, columns]` for a packed batch, one row
+    without padding. The model computes without dropout or gradients and is left in the mode it was
+    in.
     """
     make_batch = partial(pack_texts, texts)
     arrays: list[NDArray[np.float32]] = [np.empty((0, 0), np.float32)] * len(texts)
@@ -270,8 +280,10 @@ def compute_groups(
 
     def compute_group(group: list[int]) -> tuple[list[int], Tensor]:
         batch = make_batch(group)
+        # The usual modes: settings of torch that a caller changed do not apply.
         with usual_modes(), torch.inference_mode():
             outputs = compute(model, batch.to(device)).float().cpu()
+        # `order` has the batch's sequences as indices into `group`.
         return [group[index] for index in batch.order], outputs
 
     was_training = model.training
@@ -284,7 +296,7 @@ def compute_groups(
             num_groups = math.ceil(num_tokens / max_tokens)
             num_threads = torch.get_num_threads() if device.type == "cpu" else 1
             on_threads = num_tokens >= num_threads * MIN_TOKENS_ALONE and num_threads > 1
-            if on_threads:
+            if on_threads:  # equally many groups for each thread
                 num_groups = num_threads * math.ceil(num_groups / num_threads)
             groups = divide_by_length(lengths, num_groups)
             if on_threads:

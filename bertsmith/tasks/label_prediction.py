@@ -22,7 +22,9 @@ class ClassPrediction:
     label: Any
     probabilities: Mapping[Any, float]
     is_truncated: bool = False
+    """Whether the end of the text was cut off, as it was longer than the model reads."""
     num_windows: int = 1
+    """Number of windows, overlapping parts, in which the text was read."""
 
     @property
     def probability(self) -> float:
@@ -59,6 +61,7 @@ class ClassPrediction:
         return html_table(rows, ("label", "probability"))
 
     def label_parts(self) -> list[MarkedPart]:
+        """Return the label in the color that it has among all labels, for an HTML page."""
         names = list(map(label_name, self.probabilities))
         return [MarkedPart(self.name, color=color_of(self.name, names))]
 
@@ -73,7 +76,9 @@ class LabelsPrediction:
     labels: tuple[Any, ...]
     probabilities: Mapping[Any, float]
     is_truncated: bool = False
+    """Whether the end of the text was cut off, as it was longer than the model reads."""
     num_windows: int = 1
+    """Number of windows, overlapping parts, in which the text was read."""
 
     @property
     def answer(self) -> tuple[Any, ...]:
@@ -98,7 +103,7 @@ class LabelsPrediction:
             for name, label in zip(self.names, self.labels, strict=True)
         )
         on_one_line = " ".join(labels_with_probabilities.split())
-        return "\t".join([on_one_line or "–", *example.one_line()])
+        return "\t".join([on_one_line or "–", *example.one_line()])  # "–" stands for no label
 
     def _repr_html_(self) -> str:
         rows = [
@@ -108,6 +113,7 @@ class LabelsPrediction:
         return html_table(rows, ("label", "probability", "predicted"))
 
     def label_parts(self) -> list[MarkedPart]:
+        """Return the labels with their probabilities, each in its color, for an HTML page."""
         names = list(map(label_name, self.probabilities))
         parts: list[MarkedPart] = []
         for name, label in zip(self.names, self.labels, strict=True):

@@ -1,7 +1,7 @@
 """L-BFGS for smooth convex functions (Nocedal and Wright 2006, algorithms 7.4 and 7.5).
 
-torch.optim.LBFGS is not used: importing torch.optim takes over three seconds, longer than a linear
-head takes to fit.
+It fits the weights of a linear head. torch.optim.LBFGS is not used: importing torch.optim takes
+over three seconds, longer than the head takes to fit.
 """
 
 from collections import deque
@@ -36,7 +36,7 @@ def minimize(function: Function, start: Tensor, *, tolerance: float, max_iterati
         if gradient.abs().max() <= tolerance:
             break
         direction = _direction(gradient, history)
-        slope = (direction * gradient).sum()
+        slope = (direction * gradient).sum()  # the predicted change for a step of 1, below 0
         # The curvature is unknown before the first step, so the first step is short.
         step = 1.0 if history else min(1.0, float(1 / gradient.abs().sum()))
         for _ in range(MAX_HALVINGS):
@@ -49,7 +49,7 @@ def minimize(function: Function, start: Tensor, *, tolerance: float, max_iterati
             break
         displacement, gradient_change = new_point - point, new_gradient - gradient
         curvature = (displacement * gradient_change).sum()
-        if curvature > 0:
+        if curvature > 0:  # else rounding has hidden it, and it would be divided by 0
             history.append((displacement, gradient_change, curvature))
         point, value, gradient = new_point, new_value, new_gradient
     return point
@@ -68,7 +68,7 @@ def _direction(gradient: Tensor, history: deque[tuple[Tensor, Tensor, Tensor]]) 
         factor = (displacement * direction).sum() / curvature
         direction = direction - factor * change
         factors.append(factor)
-    if history:
+    if history:  # the first approximation of the inverse Hessian: a multiple of the identity
         _, change, curvature = history[-1]
         direction = direction * (curvature / change.square().sum())
     for (displacement, change, curvature), factor in zip(history, reversed(factors), strict=True):

@@ -1,4 +1,9 @@
-"""Classification by a linear head on frozen vectors and counted tokens (tasks/linear_head.py)."""
+"""Classification by a linear head on vectors of a frozen encoder and on counts of tokens.
+
+The head's logits are the sum of up to four parts: of the text's vector, of the TF-IDF of its tokens
+and pairs of tokens (n-grams), and for a head that also learned from a corpus, of further n-grams
+and of a weight for each token.
+"""
 
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
@@ -39,7 +44,7 @@ class LinearTask(LabelTask[PredictionT]):
     linear: LinearHead | None = field(default=None, kw_only=True, compare=False, repr=False)
     """The head; None before it is fitted."""
 
-    heads: ClassVar[tuple[str, ...]] = ()
+    heads: ClassVar[tuple[str, ...]] = ()  # none in the model: the head has a file of its own
 
     @classmethod
     def restore(cls, loaded: LoadedModel) -> Self:
@@ -60,6 +65,7 @@ class LinearTask(LabelTask[PredictionT]):
 
     @property
     def task_settings(self) -> dict[str, Any]:
+        """The settings in config.json, among them the labels."""
         return super().task_settings | {LABELS: list(self.labels)}
 
     def write_files(self, directory: Path) -> None:
@@ -93,7 +99,7 @@ class LinearTask(LabelTask[PredictionT]):
             vectors = mean_vectors(model, batch)
             return model.apply_to_rows(lambda rows: F.linear(rows, weights, bias), vectors)
 
-        corpus = head.corpus
+        corpus = head.corpus  # the further weights of a head that also learned from a corpus
         if corpus is None and not len(head.ngrams):  # as in a contrastive head
             return compute_in_order(model, encoded.rows, logits_of_vectors)
         text_of_row = encoded.example_of_row()
@@ -117,7 +123,7 @@ class LinearClassify(LinearTask[ClassPrediction], Classify):
 
     @classmethod
     def restore(cls, loaded: LoadedModel) -> Self:
-        """Restore the task from its folder; a text with several labels needs `LinearMultiLabel`."""
+        """Restore the task from its folder: `LinearMultiLabel` if texts may have several labels."""
         if loaded.model.task_settings.get(MULTI_LABEL):
             return LinearMultiLabel.restore(loaded)  # type: ignore[return-value]
         return super().restore(loaded)
@@ -141,4 +147,4 @@ def with_linear_head(task: LabelTask[Any], linear: LinearHead) -> LinearTask[Any
     return task_class(**values, linear=linear)
 
 
-TASK = LinearClassify
+TASK = LinearClassify  # imported by catalog.py, which names this module

@@ -1,9 +1,10 @@
 """A linear head on frozen vectors and on counted tokens.
 
 The logits are a linear function of two things: the encoder's vector of the text (the mean over its
-tokens), and TF-IDF of its tokens and pairs of tokens. The encoder is not changed, so that the head
-is fitted in a second. A head that also learned from a corpus has a weight for each token of the
-vocabulary and each label. The mean of these weights over the tokens of a row is added to the row's
+tokens), and TF-IDF of its n-grams, which are tokens and pairs of neighbouring tokens. The encoder
+is not changed, so that the head is fitted in a second. A head that also learned from a corpus has
+weights of further n-grams, and a weight for each token of the vocabulary and each label. The mean
+of the latter over the tokens of a row (a text, or a window of a long text) is added to the row's
 logits.
 """
 
@@ -43,7 +44,7 @@ CORPUS_TENSORS = {
 
 @dataclass(frozen=True)
 class CorpusWeights:
-    """Weights that a head learned from a corpus, fp32.
+    """Weights that a head learned from a corpus, fp32; an output is the logit of a label.
 
     `token_weights` are `[vocabulary, outputs]`; their mean over the tokens of a row, special
     tokens left out, is added to the row's logits. A text's logits are the mean over its rows.
@@ -58,7 +59,7 @@ class CorpusWeights:
 
 @dataclass(frozen=True)
 class LinearHead:
-    """The weights of a linear head, fp32.
+    """The weights of a linear head, fp32; an output is the logit of a label.
 
     Shapes: `vector_weights` `[hidden, outputs]`, `bias` `[outputs]`, and `ngram_weights` `[ngrams,
     outputs]`, one row for each of the `ngrams` of the labelled texts. `corpus` holds the further
@@ -125,6 +126,11 @@ class LinearHead:
 
 
 def _check(file: Path, tensors: Mapping[str, Tensor], hidden_size: int, num_outputs: int) -> None:
+    """Check names, types, shapes and values of the tensors.
+
+    Raises:
+        CheckpointError: they are not those of a head for a model with these sizes.
+    """
     types = {name: tensor.dtype for name, tensor in tensors.items()}
     if types not in (TENSORS, TENSORS | CORPUS_TENSORS):
         raise _damaged(file, f"it holds {', '.join(sorted(types)) or 'nothing'}")
@@ -149,6 +155,7 @@ def _check(file: Path, tensors: Mapping[str, Tensor], hidden_size: int, num_outp
         }
         _check_shapes(file, tensors, shapes)
     for name in ("ngram_keys", "corpus_ngram_keys"):
+        # N-grams are looked up by bisection, so they must be sorted and different.
         if name in tensors and bool((tensors[name].diff() <= 0).any()):
             raise _damaged(file, "its n-grams are not in ascending order")
     if not all(tensor.isfinite().all() for tensor in tensors.values()):

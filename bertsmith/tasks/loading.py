@@ -1,4 +1,7 @@
-"""Load the predictor of a fine-tuned model; only the task of this model is imported."""
+"""Load the predictor of a fine-tuned model: the model together with its task.
+
+Only the task of this model is imported, which saves time.
+"""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -26,7 +29,8 @@ def load_predictor(
 ) -> Predictor[Task[Any, Any]]:
     """Load the predictor of a fine-tuned model.
 
-    Long texts are read as in training unless `long_texts` or `stride` is given.
+    A text that is longer than the model reads is cut, or read in windows, overlapping parts, as in
+    training. `long_texts` ("window" or "cut") and `stride`, the overlap in tokens, change that.
 
     Raises:
         CheckpointError: the folder is incomplete, or its model was not fine-tuned for a task that
@@ -37,7 +41,7 @@ def load_predictor(
     folder = path if isinstance(path, ModelFolder) else read_folder(path)
     task = task_of_folder(folder)
     if task is None:
-        folder.check_classifier(None)
+        folder.check_classifier(None)  # an error of its own for a classifier with another head
         name = own_settings(folder.settings).get("task")
         if name is not None:
             raise CheckpointError(
@@ -54,9 +58,9 @@ def load_predictor(
 
 
 def with_windowing(task: Task[Any, Any], requested: Mapping[str, Any]) -> Task[Any, Any]:
-    """Return a copy with other fields of `Windowing`, such as `{"stride": 32}`.
+    """Return a copy of the task that treats long texts as `requested`, such as `{"stride": 32}`.
 
-    Values of None in `requested` change nothing.
+    The keys are fields of `Windowing`; values of None change nothing.
 
     Raises:
         ConfigError: the task reads no windows, or a stride is requested and long texts are cut.

@@ -1,8 +1,9 @@
 """Logistic regression on dense and sparse features together, by L-BFGS.
 
-The solution minimizes the sum of cross entropies plus the sum of squared weights divided by 2 c.
-Biases are penalized only if a `bias_variance` is given. scikit-learn's LogisticRegression has the
-same solution with C = c. For two labels, C has to be 2 c: scikit-learn then has one weight for each
+The features of a text are its vector (dense) and the TF-IDF of its tokens (sparse). The solution
+minimizes the sum of cross entropies plus the sum of squared weights divided by 2 c. Biases are
+penalized only if a `bias_variance` is given. scikit-learn's LogisticRegression has the same
+solution with C = c. For two labels, C has to be 2 c: scikit-learn then has one weight for each
 feature, and this module two.
 """
 
@@ -37,7 +38,10 @@ class Features:
 
 @dataclass(frozen=True)
 class LinearWeights:
-    """Weights, fp32 `[dense, outputs]`, `[sparse, outputs]` and `[outputs]`."""
+    """Weights for the features and for the bias, fp32; an output is the logit of a label.
+
+    Shapes: `dense` `[dense, outputs]`, `sparse` `[sparse, outputs]`, `bias` `[outputs]`.
+    """
 
     dense: NDArray[np.float32]
     sparse: NDArray[np.float32]
@@ -75,6 +79,7 @@ def fit(
         bias_variance: the sum of squared biases divided by twice this number is added to the sum of
             cross entropies. If it is infinite, biases have no penalty.
     """
+    # All weights are one matrix: the rows of dense features, those of sparse ones, and the biases.
     sizes = [features.dense.shape[1], features.sparse.num_columns, 1]
     num_outputs = targets.shape[1]
     dense, gold = torch.from_numpy(features.dense), torch.from_numpy(targets)
@@ -84,16 +89,16 @@ def fit(
         parts = (start.dense, start.sparse, start.bias[None])
         weights = torch.cat([torch.from_numpy(part) for part in parts])
     loss_weights = torch.ones(1, 1) if importance is None else torch.from_numpy(importance)
+    # The mean loss is minimized, so the penalties of the sum are divided by the number of texts.
     num_texts = len(features)
     strength = 1 / (c * num_texts)
     bias_strength = 1 / (bias_variance * num_texts)
 
-    def compute_loss(flat: Tensor) -> tuple[Tensor, Tensor]:
-        """Compute the mean loss with its penalty, and the gradient.
-
-        `flat` holds the weights of dense features, of sparse features, and the biases, row by row.
+    def compute_loss(all_weights: Tensor) -> tuple[Tensor, Tensor]:
+        """Compute the mean loss with its penalty, and the gradient, by all weights `[sum(sizes),
+        outputs]`.
         """
-        dense_weights, sparse_weights, bias = torch.split(flat, sizes)
+        dense_weights, sparse_weights, bias = torch.split(all_weights, sizes)
         logits = dense @ dense_weights + sparse.multiply(sparse_weights) + bias
         if is_multi_label:
             losses = F.binary_cross_entropy_with_logits(logits, gold, reduction="none")
@@ -102,8 +107,10 @@ def fit(
             losses = -(logits.log_softmax(1) * gold)
             errors = logits.softmax(1) - gold
         loss = (losses * loss_weights).sum()
+        # `errors` are the derivatives by the logits. The products with the features are those by
+        # the weights.
         errors = errors * loss_weights
-        penalized = flat[:-1]  # all but the biases
+        penalized = all_weights[:-1]  # all but the biases
         gradient = torch.cat(
             [dense.T @ errors, transposed.multiply(errors), errors.sum(0, keepdim=True)]
         )

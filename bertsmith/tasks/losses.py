@@ -69,16 +69,18 @@ class BinaryLoss(LabelLoss):
     """Binary cross entropy per label; the weight of a label applies where the label is present."""
 
     def sum(self, logits: Tensor, labels: Tensor) -> Tensor:
-        """Average the loss over labels and sum it over rows: an fp32 scalar.
+        """Average the loss over labels and sum it over texts: an fp32 scalar.
 
-        `logits` and `labels` are fp32 `[n, labels]`; labels are 0 or 1.
+        `logits` and `labels` are fp32 `[texts, labels]`; labels are 0 or 1.
         """
+        # A label of 0 becomes half of the smoothing, a label of 1 as much below 1.
         smoothed = labels * (1 - self.label_smoothing) + 0.5 * self.label_smoothing
         weights = None if self.weights is None else logits.new_tensor(self.weights)
         losses = F.binary_cross_entropy_with_logits(
             logits, smoothed, reduction="none", pos_weight=weights
         )
         if self.focal_gamma:
+            # 1 - p; above 0, so that no gradient of its power is infinite.
             prob_wrong = torch.sigmoid(torch.where(labels > 0, -logits, logits)).clamp(min=1e-8)
             losses = prob_wrong**self.focal_gamma * losses
         return losses.mean(1).sum()
@@ -87,7 +89,9 @@ class BinaryLoss(LabelLoss):
 def class_loss(
     settings: LossSettings, labels: Sequence[str], counts: NDArray[np.int64]
 ) -> ClassLoss:
-    """Build the loss for `labels` that occur `counts` times in training, int64 `[labels]`.
+    """Build the loss of one label among `labels`, which occur `counts` times in training.
+
+    `counts` is int64 `[labels]`.
 
     Raises:
         ConfigError: a class weight is not a number, or names an unknown label.
@@ -99,7 +103,7 @@ def class_loss(
 def binary_loss(
     settings: LossSettings, labels: Sequence[str], counts: NDArray[np.int64], num_examples: int
 ) -> BinaryLoss:
-    """Build the multi-label loss; class weights apply where a label is present.
+    """Build the loss of any number of labels; class weights apply where a label is present.
 
     `counts`, int64 `[labels]`, says how many of the `num_examples` examples have each label. The
     balanced weight of a label is the number of examples without it, divided by the number with it.
@@ -107,7 +111,7 @@ def binary_loss(
     Raises:
         ConfigError: a class weight is not a number, or of an unknown label.
     """
-    if settings.class_weights == (BALANCED,):
+    if settings.class_weights == (BALANCED,):  # "balanced"
         ratios = (num_examples - counts) / np.maximum(counts, 1)
         # A label of every example has the ratio 0, with which its loss would be 0, too.
         weights: tuple[float, ...] | None = tuple(np.maximum(ratios, 1e-3).tolist())
@@ -121,8 +125,8 @@ def class_weights(
 ) -> tuple[float, ...] | None:
     """Compute the requested class weights `[labels]`; None if none are requested.
 
-    With "balanced" the weight of a label is n / (labels x count), as in scikit-learn, so that the
-    mean over the examples is 1.
+    With "balanced" the weight of a label is examples / (labels x examples of the label), as in
+    scikit-learn, so that the mean over the examples is 1.
 
     Raises:
         ConfigError: a request is neither "balanced" nor label=weight, or names an unknown label.
@@ -156,7 +160,7 @@ def _parse_weight(request: str, labels: Sequence[str]) -> tuple[str, float]:
     try:
         weight = float(number)
     except ValueError:
-        weight = math.nan
+        weight = math.nan  # refused below
     if not 0 <= weight < math.inf:
         raise ConfigError(
             f"{option('class_weights')}: found '{request}'; a weight is a number, 0 or more."

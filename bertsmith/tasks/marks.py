@@ -1,4 +1,4 @@
-"""Texts with marked parts, for people to read."""
+"""Texts with marked parts, such as predicted entities, for people to read on pages."""
 
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterable, Sequence
@@ -9,11 +9,11 @@ from bertsmith.pages.colors import COLORS, Color
 
 RIGHT: Color = 0
 WRONG: Color = 1
-"""Color numbers of pages/colors.py for what a model got right and wrong."""
+"""Numbers of the colors, blue and orange, in which right and wrong answers are marked."""
 
 
 class MarkedPart(NamedTuple):
-    """A part of a text, which is marked if it has a color."""
+    """A part of a text, which is marked if it has a color; `label` is then shown beside it."""
 
     text: str
     label: str = ""
@@ -56,13 +56,14 @@ def mark_spans(text: str, spans: Iterable[Mark], around: int | None = None) -> l
     """Cut a text into marked and other parts.
 
     Where spans overlap, the one that comes first in `spans` is marked whole. A later one is left
-    out if it has the same label; otherwise its first part that is still free is marked.
+    out if it has the same label. Otherwise its first part that is still unmarked is marked.
 
     Args:
         around: number of characters to keep before and after each span; None keeps all.
     """
     taken: list[Mark] = []  # sorted by their start; they do not overlap
     for span in spans:
+        # The marked spans that end after the start of this one and begin before its end.
         first = bisect_right(taken, span.start, key=attrgetter("end"))
         last = bisect_left(taken, span.end, key=attrgetter("start"))
         overlapping = taken[first:last]
@@ -70,7 +71,7 @@ def mark_spans(text: str, spans: Iterable[Mark], around: int | None = None) -> l
             continue
         start, end = span.start, span.end
         for other in overlapping:
-            if other.start <= start:
+            if other.start <= start:  # the beginning is marked already
                 start = other.end
             else:
                 end = min(end, other.start)

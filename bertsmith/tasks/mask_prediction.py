@@ -1,4 +1,4 @@
-"""Predictions for the masks of a text."""
+"""Predictions of masked-LM models: the likeliest tokens for each mask of a text."""
 
 import re
 from dataclasses import asdict, dataclass
@@ -38,6 +38,7 @@ class FilledMasks:
 
     masks: tuple[tuple[ScoredToken, ...], ...]
     is_truncated: bool = False
+    """Whether the end of the text, which holds no mask, was cut off."""
     num_windows: ClassVar[int] = 1  # no mask is predicted in windows
 
     @property

@@ -1,6 +1,7 @@
 """Minimal pairs: the likelihoods of a good and a bad sentence under a masked LM.
 
-A sentence's score is its pseudo-log-likelihood: each token is masked in turn, and the
+A minimal pair is two sentences that differ in one thing, which makes one of them wrong. A
+sentence's score is its pseudo-log-likelihood: each token is masked in turn, and the
 log-probabilities of the true tokens are summed (Salazar et al. 2020, section 2). Special tokens are
 not scored. No fine-tuning is needed.
 """
@@ -33,10 +34,10 @@ class MinimalPairs(InferenceTask[MinimalPair, PairScores]):
 
     tokenizer: Tokenizer
 
-    pipeline = "minimal-pairs"
+    pipeline = "minimal-pairs"  # a name of ours, since Hugging Face has no such pipeline
     heads = ("masked_lm",)
     example_type = MinimalPair
-    fields = ("sentence_good", "sentence_bad")
+    fields = ("sentence_good", "sentence_bad")  # the keys of a pair that is given as a dictionary
     titles = ("log-likelihood, good", "log-likelihood, bad", "good sentence", "bad sentence")
 
     @classmethod
@@ -67,7 +68,7 @@ class MinimalPairs(InferenceTask[MinimalPair, PairScores]):
         """
         texts = ((text, None) for pair in examples for text in pair.content)
         rows = encode_texts(tokenizer, texts, max_length)
-        num_special = tokenizer.num_special_tokens(1)
+        num_special = tokenizer.num_special_tokens(1)  # those around one text, [CLS] and [SEP]
         for index, length in enumerate(rows.lengths):
             if length == num_special:
                 raise InputError(
@@ -81,6 +82,7 @@ class MinimalPairs(InferenceTask[MinimalPair, PairScores]):
         rows = list(encoded.rows.ids)
         copies = MaskedCopies(rows, self.tokenizer.mask_id, masked_first=has_full_attention(model))
         scores = np.zeros(len(rows))
+        # A group is copies of similar length, whose log-probabilities are computed together.
         for group, log_probs_of_group in compute_groups(
             model, copies.lengths, copies.pack, log_probs
         ):
@@ -111,8 +113,8 @@ class MaskedCopies:
 
     With `masked_first` the masked token and the first token of a copy change places, and both keep
     their position ids. So the last layer need only compute the first token of each copy. With full
-    attention the result is the same, since it depends on position ids and not on the order of
-    tokens in the row.
+    attention (each token sees all others) the result is the same, since it depends on position ids
+    and not on the order of tokens in the row.
 
     Args:
         rows: token ids of each row, int32 `[tokens]`, with [CLS] first and [SEP] last.
@@ -132,6 +134,7 @@ class MaskedCopies:
         self._mask_id = mask_id
         num_copies = self._row_lengths - 2  # without [CLS] and [SEP]
         first_copies = num_copies.cumsum() - num_copies
+        # A row of n tokens has n - 2 copies, which follow one another.
         self.row = np.repeat(np.arange(len(rows)), num_copies)
         # The index in its row of each copy's masked token: 1, 2, ..., up to the one before [SEP].
         self._masked = 1 + np.arange(len(self.row)) - first_copies[self.row]
@@ -174,6 +177,7 @@ def log_probs(model: BertModel, batch: Batch) -> Tensor:
     """Compute the log-probability of each copy's masked token, fp32 `[copies]`."""
     head = cast(MaskedLMHead, model.heads["masked_lm"])
     if has_full_attention(model):
+        # The masked token of each copy is its first one: `masked_first` was set.
         hidden = model.encode(batch, queries="first")
     else:
         hidden = model.encode(batch).index_select(0, batch.targets["masked_positions"])
@@ -183,4 +187,5 @@ def log_probs(model: BertModel, batch: Batch) -> Tensor:
 
 def has_full_attention(model: BertModel) -> bool:
     """Return whether in every layer each token sees all others."""
+    # The pattern of a layer is full or local attention. A layer without one counts as full.
     return all(getattr(layer, "pattern", FULL) == FULL for layer in model.layers)

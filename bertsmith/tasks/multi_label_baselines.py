@@ -1,4 +1,4 @@
-"""The baselines of multi-label classification."""
+"""The baselines of multi-label classification: simple methods that a model must beat."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -59,4 +59,6 @@ class MultiLabelBaselines(Baselines):
 
 
 def _label_flags(task: Any, examples: Sequence[Example]) -> NDArray[np.bool_]:
+    """Return whether each text has each label, bool `[texts, labels]`."""
+    # The labels were checked when they were read, so no error names the placeholder of a file.
     return label_flags(examples, task.labels, task.label_separator, CHECKED_EXAMPLES)

@@ -42,7 +42,7 @@ MIN_PROBABILITY = 2.0**-54
 class MultiLabelAccumulator(PredictionCounts):
     """Accumulator of the decisions for each label, and of the binary cross entropy."""
 
-    metrics = ("accuracy", "micro_f1", "macro_f1")
+    metrics = ("accuracy", "micro_f1", "macro_f1")  # by which the best weights may be chosen
 
     def __init__(self, task: "MultiLabel", path: Path) -> None:
         self.task = task
@@ -75,18 +75,20 @@ class MultiLabel(LabelTask[LabelsPrediction]):
 
     loss: BinaryLoss = BinaryLoss()  # noqa: RUF009 - frozen
     label_separator: str = ","
+    """Separator between the labels of a text in a file."""
     threshold: float = 0.5
+    """Least probability of a predicted label."""
     label_columns: tuple[str, ...] | None = field(default=None, kw_only=True)
     """The names of the columns if labels were given as a matrix of 0 and 1; otherwise None."""
 
-    titles = ("labels, with probabilities", "text", "second text")
-    name = "classify"
+    titles = ("labels, with probabilities", "text", "second text")  # of the columns of predictions
+    name = "classify"  # of the command, and of the loss in the journal
     baselines = MultiLabelBaselines()
     heads: ClassVar[tuple[str, ...]] = ("multi_label",)
-    cell_types: ClassVar = {"labels": str, "probabilities": str}
+    cell_types: ClassVar = {"labels": str, "probabilities": str}  # columns added to a table
     is_multi_label = True
-    probabilities = staticmethod(sigmoid)
-    stored = ("pairs", "label_separator", "threshold")
+    probabilities = staticmethod(sigmoid)  # computed from logits
+    stored = ("pairs", "label_separator", "threshold")  # fields that are kept in config.json
 
     def __post_init__(self) -> None:
         if not (isinstance(self.threshold, float) and 0 < self.threshold < 1):
@@ -96,7 +98,7 @@ class MultiLabel(LabelTask[LabelsPrediction]):
     @classmethod
     def restore(cls, loaded: LoadedModel) -> Self:
         names = loaded.model.task_settings.get("label_columns")
-        label_columns = None
+        label_columns = None  # also if someone has edited config.json
         if isinstance(names, list) and all(isinstance(name, str) for name in names):
             label_columns = tuple(names)
         return replace(super().restore(loaded), label_columns=label_columns)
@@ -131,6 +133,7 @@ class MultiLabel(LabelTask[LabelsPrediction]):
             ExamplesError: a label does not occur in training, or no example has a label.
         """
         flags = label_flags(examples, self.labels, self.label_separator, settings.eval)
+        # `score_key` is the score by which the best weights are chosen.
         if not flags.any() and settings.score_key != "accuracy":
             raise ExamplesError(
                 f"{settings.eval}: no text has a label, so F1 has nothing to score. Give texts "
@@ -142,6 +145,7 @@ class MultiLabel(LabelTask[LabelsPrediction]):
 
     def targets(self, examples: Sequence[Example]) -> NDArray[np.float32]:
         """Return labels as flags, fp32 0 or 1 `[examples, labels]`."""
+        # The labels were checked when they were read, so no error names the placeholder of a file.
         flags = label_flags(examples, self.labels, self.label_separator, CHECKED_EXAMPLES)
         return flags.astype(np.float32)
 
@@ -151,7 +155,7 @@ class MultiLabel(LabelTask[LabelsPrediction]):
         `outputs` are fp32 logits `[sequences, labels]`. A text counts as correct if exactly the
         right labels are predicted.
         """
-        logits = mean_over_rows(outputs, batch)
+        logits = mean_over_rows(outputs, batch)  # over the windows of a long text
         flags = batch.targets["labels"]
         is_right = ((logits.sigmoid() >= self.threshold) == (flags > 0)).all(1)
         return LossTerm(self.loss.sum(logits, flags), is_right.sum(), len(logits))

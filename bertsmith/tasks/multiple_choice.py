@@ -1,9 +1,9 @@
-"""Multiple choice: the likeliest of a prompt's choices.
+"""Multiple choice: which of several texts, the choices, fits a prompt best.
 
 Each choice is read beside the prompt and gets one logit from the pooler's vector; probabilities are
 the softmax over a prompt's choices (Devlin et al. 2019, section 4.4), so prompts may have different
-numbers of choices. A long prompt is read in windows, the same for all its choices, and the logits
-of a choice's windows are averaged.
+numbers of choices. A long prompt is read in windows, overlapping parts, which are the same for all
+its choices. The logits of a choice's windows are averaged.
 """
 
 import math
@@ -49,7 +49,7 @@ CHANCE_LIMIT = 0.01
 class ChoiceAccumulator(PredictionCounts):
     """Accumulator of right choices, and of the cross entropy."""
 
-    metrics = ("accuracy",)
+    metrics = ("accuracy",)  # by which the best weights may be chosen
 
     def __init__(self) -> None:
         self.num_right = 0
@@ -78,25 +78,27 @@ class ChoiceAccumulator(PredictionCounts):
 
 @dataclass(frozen=True)
 class Choose(Task[ChoiceExample, ChoicePrediction]):
-    """Multiple choice."""
+    """The task of multiple choice."""
 
     windowing: Windowing = Windowing()  # noqa: RUF009 - frozen
+    """Treatment of long prompts: windows, or a cut."""
     trained: TrainingColumns = field(default_factory=TrainingColumns, kw_only=True, compare=False)
+    """The columns that the model was trained on, which it looks for in other files."""
 
-    titles = ("number", "probability", "prompt", "choice")
-    name = "choose"
+    titles = ("number", "probability", "prompt", "choice")  # of the columns of predictions
+    name = "choose"  # of the command, and of the loss in the journal
     baselines = ChoiceBaselines()
-    noun = "prompt"
-    target_phrase = "with choices"
+    noun = "prompt"  # of an example, in messages
+    target_phrase = "with choices"  # follows the number of examples in messages
     settings = ChooseSettings
     pipeline = "multiple-choice"
     example_type = ChoiceExample
-    fields = ("text", "choices")
-    texts_per_example = None
-    columns = ChoiceColumns
+    fields = ("text", "choices")  # the keys of an example that is given as a dictionary
+    texts_per_example = None  # all texts of a command line are one example
+    columns = ChoiceColumns  # the options for reading a file
     heads = ("choose",)
-    cell_types: ClassVar = {"label": int, "choice": str, "probability": float}
-    rows_are_windows = True
+    cell_types: ClassVar = {"label": int, "choice": str, "probability": float}  # of a table
+    rows_are_windows = True  # training may drop some windows of a very long prompt
 
     @classmethod
     def of_examples(cls, train: list[ChoiceExample], settings: ChooseSettings) -> Self:
@@ -124,6 +126,7 @@ class Choose(Task[ChoiceExample, ChoicePrediction]):
 
     def notes(self, examples: Sequence[ChoiceExample], encoded: EncodedExamples) -> list[str]:
         """Warn if the first choice is never right, which is unlikely by chance."""
+        # The probability that random labels are never 0.
         prob_by_chance = math.prod(1 - 1 / len(example.choices) for example in examples)
         if prob_by_chance > CHANCE_LIMIT or any(example.label == 0 for example in examples):
             return []
@@ -142,8 +145,8 @@ class Choose(Task[ChoiceExample, ChoicePrediction]):
     ) -> EncodedExamples:
         """Encode a row for each choice and window, choice by choice.
 
-        Targets: `choice`, int64 `[rows]`, the index of the row's choice; `num_choices` and
-        `labels`, int64 `[examples]`.
+        Targets: `choice`, int64 `[rows]`, the index of the row's choice; `num_choices`, int64
+        `[examples]`, and if `labelled` `labels`, the indices of the right choices.
         """
         counts = np.array([len(example.choices) for example in examples], dtype=np.int64)
         targets = {"num_choices": counts}
@@ -161,7 +164,7 @@ class Choose(Task[ChoiceExample, ChoicePrediction]):
         # a prompt, with the rows of all its choices.
         return replace(
             encoded,
-            starts=encoded.starts[np.cumsum([0, *counts])],
+            starts=encoded.starts[np.cumsum([0, *counts])],  # the first row of each prompt
             example_targets=targets,
             row_targets={"choice": np.repeat(choices, np.diff(encoded.starts))},
             num_parts=counts,  # the parts of an example, each with its own windows, are its choices
@@ -183,6 +186,10 @@ class Choose(Task[ChoiceExample, ChoicePrediction]):
     def distillation_loss(
         self, outputs: Tensor, teacher_outputs: Tensor, batch: Batch, temperature: float
     ) -> tuple[Tensor, Tensor]:
+        """Compute the divergence of the choices' probabilities, summed over the prompts.
+
+        The second result counts the prompts for which student and teacher choose alike.
+        """
         logits = choice_logits(outputs[:, 0], batch)
         teacher_logits = choice_logits(teacher_outputs[:, 0], batch)
         return soft_class_loss(logits, teacher_logits, temperature)
@@ -204,6 +211,7 @@ class Choose(Task[ChoiceExample, ChoicePrediction]):
         predictions = []
         for index, example in enumerate(examples):
             rows = encoded.rows_of(index)
+            # [choices, windows], as all choices have equally many windows
             window_logits = logits[rows.start : rows.stop].reshape(len(example.choices), -1)
             probabilities = softmax64(window_logits.mean(1))
             number = int(probabilities.argmax())
@@ -242,14 +250,14 @@ class Choose(Task[ChoiceExample, ChoicePrediction]):
 def encode_choices(
     tokenizer: Tokenizer, example: ChoiceExample, max_length: int, windowing: Windowing
 ) -> list[Windows]:
-    """Encode each choice beside each window of the prompt.
+    """Encode each choice beside each window of the prompt; return the windows of each choice.
 
-    The windows of the prompt are the same for all choices. A choice is cut only if it is longer
-    than half of a row and does not fit beside the prompt.
+    A row holds a window and the choice. The windows of the prompt are the same for all choices. A
+    choice is cut only if it is longer than half of a row and does not fit beside the prompt.
     """
     prompt = tokenizer.encode_ids(example.text)
     choices = [tokenizer.encode_ids(choice) for choice in example.choices]
-    num_text_tokens = max_length - tokenizer.num_special_tokens(2)
+    num_text_tokens = max_length - tokenizer.num_special_tokens(2)  # two texts in a row
     # A choice may take half of a row, or all that the prompt leaves free.
     max_choice_length = max(num_text_tokens // 2, num_text_tokens - max(1, len(prompt)))
     longest = min(max(map(len, choices)), max_choice_length)
@@ -262,6 +270,7 @@ def encode_choices(
         ids = choice[:longest]
         # The row of a shorter choice is shorter, too, so that all choices have the same windows.
         length = max_length - longest + len(ids)
+        # `windowed=0`: the first text, the prompt, is divided.
         windows = make_windows(tokenizer, [prompt_ids, ids], length, stride, windowed=0)
         encoded.append(replace(windows, num_cut=num_cut + len(choice) - len(ids)))
     return encoded
@@ -270,7 +279,8 @@ def encode_choices(
 def choice_logits(row_logits: Tensor, batch: Batch) -> Tensor:
     """Average logits `[sequences]` over windows to `[examples, most choices of an example]`.
 
-    Prompts with fewer choices are padded with minus infinity.
+    A sequence is a window of a prompt with one of its choices; an example is a prompt. Prompts with
+    fewer choices are padded with minus infinity.
     """
     counts = batch.targets["num_choices"]
     width = int(counts.max())
@@ -283,4 +293,4 @@ def choice_logits(row_logits: Tensor, batch: Batch) -> Tensor:
     return means.view(len(counts), width)
 
 
-TASK = Choose
+TASK = Choose  # imported by catalog.py, which names this module

@@ -22,13 +22,15 @@ class Predictions(list[PredictionT]):
         """Take the predictions from `pairs`, each an example and its prediction.
 
         Args:
-            titles: titles of the table's columns, which are the parts of a prediction's line.
+            titles: titles of the table's columns, which are the tab-separated parts of the line
+                that a prediction gives for people (`line`).
         """
         self._titles = titles
         self._first: list[tuple[Any, PredictionT]] = []
         super().__init__(self._note_first(pairs))
 
     def _note_first(self, pairs: Iterable[tuple[Any, PredictionT]]) -> Iterator[PredictionT]:
+        """Yield the predictions, and keep the first pairs for the table."""
         for pair in pairs:
             if len(self._first) < MAX_PREDICTIONS:
                 self._first.append(pair)
@@ -36,13 +38,14 @@ class Predictions(list[PredictionT]):
 
     def _repr_html_(self) -> str | None:
         first = [prediction for _, prediction in self._first]
+        # `is_` compares identities: a caller may have sorted or changed this list.
         are_still_first = len(first) == min(len(self), MAX_PREDICTIONS) and all(
             map(is_, first, self)
         )
         if not (first and are_still_first):  # the list was changed: Jupyter shows it as text
             return None
         rows = [str(prediction.line(example)).split("\t") for example, prediction in self._first]
-        width = max(map(len, rows))
+        width = max(map(len, rows))  # texts without a pair have a column less
         cells = [[*map(_shorten, row), *[""] * (width - len(row))] for row in rows]
         rest = [f"… and {len(self) - len(rows):,} more"] if len(self) > len(rows) else []
         return html_table(cells, self._titles[:width]) + html_lines(rest)

@@ -1,4 +1,4 @@
-"""The baselines of regression."""
+"""The baselines of regression: simple methods that a model must beat."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -29,6 +29,7 @@ class NumberBaselines(Baselines):
         held_out: Sequence[Example],
         initial_scores: Mapping[str, float],
     ) -> list[Baseline]:
+        # The labels were checked when they were read, so no error names the placeholder of a file.
         mean = float(numeric_labels(train, CHECKED_EXAMPLES).mean())
         gold = numeric_labels(held_out, CHECKED_EXAMPLES)
         method = f"always {format_number(mean)}, the mean of training"

@@ -15,7 +15,9 @@ class NumberPrediction:
     value: float
     """The number, in the unit of the training labels."""
     is_truncated: bool = False
+    """Whether the end of the text was cut off, as it was longer than the model reads."""
     num_windows: int = 1
+    """Number of windows, overlapping parts, in which the text was read."""
 
     @property
     def answer(self) -> float:

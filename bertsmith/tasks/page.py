@@ -1,4 +1,4 @@
-"""The page of predictions: a row for each text, with the predicted labels or spans in color."""
+"""The HTML page of predictions: a row for each text, with predicted labels or spans in color."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -31,6 +31,7 @@ class PredictionRow:
 
     @classmethod
     def of(cls, example: Any, prediction: Any) -> "PredictionRow":
+        # `Marked` predictions are spans in the text, `Labelled` ones are labels of the whole text.
         passage = prediction.parts() if isinstance(prediction, Marked) else ()
         cells = str(prediction.line(example)).split("\t")
         if passage:  # the text is the last column of the line; a tagger's line has no other
@@ -40,6 +41,7 @@ class PredictionRow:
 
     @property
     def width(self) -> int:
+        """The number of columns of the row."""
         return len(self.cells) + bool(self.passage)
 
 
@@ -49,6 +51,7 @@ def write_predictions_page(
     """Write the page.
 
     Args:
+        model: the model as the page names it.
         titles: titles of the columns; those beyond the widest row are left out.
         num_texts: number of all predictions; `rows` may be only the first of them.
 
@@ -59,8 +62,8 @@ def write_predictions_page(
         path,
         "tasks/page.html",
         model=model,
-        titles=titles[: max((row.width for row in rows), default=None)],
+        titles=titles[: max((row.width for row in rows), default=None)],  # all without rows
         rows=rows,
         num_texts=num_texts,
-        share=Scale(0, 1),
+        share=Scale(0, 1),  # of the bars that show probabilities
     )

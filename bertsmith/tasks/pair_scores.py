@@ -1,4 +1,7 @@
-"""Minimal pairs of sentences, and the scores of both."""
+"""Minimal pairs of sentences, and the scores of both.
+
+The sentences of a minimal pair differ in one thing, which makes one of them wrong.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -28,14 +31,18 @@ class MinimalPair:
 
 @dataclass(frozen=True, slots=True)
 class PairScores:
-    """The pseudo-log-likelihoods of a pair's sentences, in nats."""
+    """The pseudo-log-likelihoods of a pair's sentences, in nats.
+
+    It is the sum of the log-probabilities of the tokens, each predicted with itself masked.
+    """
 
     good: float
     bad: float
     is_identical: bool = False
     """Whether both sentences have the same tokens, as if they differ only in unknown words."""
     is_truncated: bool = False
-    num_windows = 1
+    """Whether a sentence was longer than the model reads and was cut."""
+    num_windows = 1  # sentences are not read in windows
 
     @property
     def answer(self) -> str:

@@ -1,7 +1,7 @@
-"""The contract of a task at inference, for any head.
+"""The contract of a task at inference: how a model with some head is used to predict.
 
-Records and texts become examples, examples become rows of tokens, and rows become predictions.
-`Task` (task.py) adds the methods for training and scoring.
+Texts and records (dictionaries of an example's values) become examples, examples become rows of
+tokens, and rows become predictions. `Task` (task.py) adds the methods for training and scoring.
 """
 
 from abc import ABC, abstractmethod
@@ -27,8 +27,8 @@ class InferenceTask(ABC, Generic[ExampleT, PredictionT]):
     pipeline: ClassVar[str]
     """The tag of the Hugging Face pipeline for the same task, such as text-classification."""
     heads: ClassVar[tuple[str, ...]]
-    """Heads (model/head_names.py), of which a model of this task must have one; empty for a task
-    that needs only the encoder."""
+    """Names of heads, such as "classify", of which a model of this task must have one; empty for a
+    task that needs only the encoder."""
     example_type: ClassVar[type[Any]]
     """The class of the examples that `example` builds."""
     titles: ClassVar[tuple[str, ...]] = ("label", "probability", "text", "second text")
@@ -47,7 +47,7 @@ class InferenceTask(ABC, Generic[ExampleT, PredictionT]):
         """Restore the task of a loaded model from its folder."""
 
     def with_loaded(self, loaded: LoadedModel) -> Self:
-        """Return the task for its model loaded again, such as on another device."""
+        """Return a copy for the model of this task, `loaded` again, such as on another device."""
         return self
 
     @property
@@ -78,7 +78,7 @@ class InferenceTask(ABC, Generic[ExampleT, PredictionT]):
 
     @abstractmethod
     def compute_outputs(self, model: BertModel, encoded: EncodedExamples) -> Any:
-        """Compute the model's outputs for all rows, in groups (tasks/inference.py).
+        """Compute the model's outputs for all rows, in groups of rows of similar length.
 
         The outputs are arrays in the order of the rows; `decode` describes their shape.
         """
@@ -97,7 +97,7 @@ class InferenceTask(ABC, Generic[ExampleT, PredictionT]):
 
     @property
     def cell_types(self) -> Mapping[str, Any]:
-        """The names and types of the columns that predictions add to a table.
+        """The names and types of the columns that predictions add to the user's table.
 
         Empty if predictions of this task are not written as a table.
         """

@@ -23,7 +23,11 @@ Predicted = Iterable[tuple[Any, Any]]
 
 
 class PendingRows:
-    """Iterable of a table's examples, and queue of the rows whose predictions do not exist yet."""
+    """Iterable of a table's examples, which keeps the rows of examples that are not predicted yet.
+
+    Examples are read in chunks, ahead of their predictions. Each row waits in a queue until its
+    prediction is written beside it.
+    """
 
     def __init__(self, reader: RecordReader[Any]) -> None:
         self.reader = reader
@@ -45,14 +49,17 @@ class PendingRows:
 
 
 def endings(task: Task[Any, Any]) -> list[str]:
-    """List the endings of names of prediction files that a task can write."""
+    """List the endings, such as .jsonl, of files in which predictions of a task can be written."""
     return [*task.formats, *(TABLE_ENDINGS if task.cell_types else ())]
 
 
 def write_predictions(
     path: Path, task: Task[Any, Any], pairs: Predicted, source_rows: PendingRows | None
 ) -> str | None:
-    """Write a file of predictions in the format of its name's ending; return a note on its cells.
+    """Write a file of predictions in the format of its name's ending.
+
+    The result is a remark for the user on cells that the format could not hold as they are, or
+    None.
 
     Args:
         pairs: examples with their predictions.
@@ -78,6 +85,7 @@ def write_predictions(
 def _write_table(
     path: Path, task: Task[Any, Any], pairs: Predicted, source_rows: PendingRows | None
 ) -> str | None:
+    """Write a table; the first example decides on its columns. Return as `write_predictions`."""
     first, pairs = _peek(pairs)
     if first is None:
         raise InputError(f"{path}: there is nothing to predict, so no table was written.")
@@ -86,7 +94,9 @@ def _write_table(
     if source_rows is None:
         columns: dict[str, Any] = dict.fromkeys(_own_cells(example), str)
     else:
+        # The types of the columns of the user's table, by their names.
         columns = source_columns(source_rows.reader, source_rows.first_row)
+        # A file in the format of the user's has the same separator.
         if path.suffix.lower() == f".{source_rows.reader.file_format}":
             delimiter = source_rows.reader.delimiter
     added = added_names(columns, task.cell_types)
@@ -110,6 +120,7 @@ def _own_cells(example: Any) -> dict[str, Any]:
 
 def _in_order(row: SourceRow, columns: Mapping[str, Any]) -> list[Any]:
     """Return a row's values in the order of all columns, None where the row has no value."""
+    # Objects, as of lines of JSON, may have other keys than the first one, or another order.
     if len(row.columns) == len(columns) and not row.is_object:
         return list(row.values)
     cells = dict(zip(row.columns, row.values, strict=True))
@@ -128,12 +139,16 @@ class _Keys(NamedTuple):
 
 
 def _choose_keys(task: Task[Any, Any], prediction: Any, source_rows: PendingRows) -> _Keys:
-    """Choose the keys by the first row of the table and its prediction."""
-    if source_rows.reader.source == STANDARD_INPUT:
+    """Choose the keys by the first row of the table and its prediction.
+
+    Keys of predictions begin with `predicted_`, or get a number, where the table has their names.
+    """
+    if source_rows.reader.source == STANDARD_INPUT:  # it cannot be read twice, to find all keys
         columns = unique_names(source_rows.first_row.columns)
     else:
         columns = list(source_columns(source_rows.reader, source_rows.first_row))
     fields = prediction.to_json()
+    # Names of the answer and its probabilities, under which a table may hold right answers.
     decisions = [name for name in fields if name in (*task.cell_types, "probabilities")]
     added = {name: _unused_name(name, columns, name) for name in fields}
     added |= added_names(columns, decisions)
@@ -161,7 +176,8 @@ def _json_lines(task: Task[Any, Any], pairs: Predicted, source_rows: PendingRows
             )
         predicted = {keys.line: example.row}
         predicted |= {keys.added[name]: value for name, value in prediction.to_json().items()}
-        # The user's own numbers may be infinite, but not those of a prediction.
+        # Two objects are joined to one: the user's own numbers may be infinite, but not those of a
+        # prediction.
         start = json.dumps(source, ensure_ascii=False, default=cell_text).removesuffix("}")
         end = json.dumps(predicted, ensure_ascii=False, allow_nan=False).removeprefix("{")
         yield f"{start}, {end}\n"

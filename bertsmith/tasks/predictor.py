@@ -1,4 +1,9 @@
-"""The predictor, one class for every head: it predicts examples, records or texts."""
+"""The predictor, a loaded model with its task, which is called with texts and predicts.
+
+One class serves every task. A record is a dictionary of the values of an example, such as a
+question and its passage. A chunk is a list of examples that are read, encoded and predicted
+together.
+"""
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
@@ -62,9 +67,10 @@ Vectors = NDArray[np.float32]
 
 
 class LoadedDefinition(Generic[DefinitionT_co]):
-    """The state of a predictor: a loaded model, and its inference task in `definition`.
+    """The state of a predictor: a loaded model, and its task in `definition`.
 
-    The subclass `Predictor` adds the methods that predict.
+    The task says how examples are encoded and outputs decoded. The subclass `Predictor` adds the
+    methods that predict.
     """
 
     def __init__(self, loaded: LoadedModel, definition: DefinitionT_co) -> None:
@@ -144,9 +150,10 @@ class Predictor(LoadedDefinition[DefinitionT_co]):
         max_length: int | None = None,
         **options: Any,
     ) -> Self:
-        """Load a model folder for an inference task; its `restore` takes the `options`.
+        """Load a model folder for the task of the class `definition`.
 
-        `max_length` counts tokens, special ones included.
+        `options` are further arguments of the task's `restore`. `max_length` counts tokens, special
+        ones included.
 
         Raises:
             CheckpointError: the folder is incomplete, or has another head.
@@ -162,7 +169,7 @@ class Predictor(LoadedDefinition[DefinitionT_co]):
         return cls(loaded, definition.restore(loaded, **options))
 
     def example(self, record: Mapping[str, Any]) -> Any:
-        """Build an example from a record, such as `{"question": "…", "context": "…"}`.
+        """Build the task's example of a record, such as `{"question": "…", "context": "…"}`.
 
         Raises:
             InputError: a field is missing or of another type.
@@ -182,6 +189,7 @@ class Predictor(LoadedDefinition[DefinitionT_co]):
             InputError: a value is missing or of another type; names its position.
         """
         pairs = self.iter_predictions(inputs, batch_size=batch_size, show_progress=show_progress)
+        # A list, which a notebook shows as a table.
         return Predictions(pairs, self.definition.titles)
 
     def iter_predictions(
@@ -200,12 +208,14 @@ class Predictor(LoadedDefinition[DefinitionT_co]):
         Raises:
             InputError: a value is missing or of another type; names its position.
         """
-        check_no_pair(inputs, "examples")
+        check_no_pair(inputs, "examples")  # a tuple of two texts, which might be one pair
         items = as_items(inputs, "examples", _list_of_columns(self.definition.fields))
         total = len(items) if isinstance(items, Sized) else None
+        # `advance` moves the bar on by a number of examples.
         with _progress("predicting", total, shown=show_progress) as advance:
             chunks = in_chunks(self._as_examples(items), check_batch_size(batch_size), is_waiting)
-            # Ranks answer once each of them has a chunk, which would hold up a stream of examples.
+            # A stream of examples, with `is_waiting`, is predicted by this process alone: ranks
+            # answer only once each of them has a chunk.
             for chunk, predictions in self.predict_chunks(chunks, on_ranks=is_waiting is None):
                 yield from zip(chunk, predictions, strict=True)
                 advance(len(chunk))
@@ -246,8 +256,9 @@ class Predictor(LoadedDefinition[DefinitionT_co]):
     ) -> Iterator[tuple[list[Any], list[PredictionT]]]:
         """Yield each chunk of examples with its predictions, in order.
 
-        If there are `ranks` and `on_ranks` is true, each rank predicts one chunk at a time. On
-        machines of one kind, the predictions are those of a single process.
+        If there are `ranks` (processes on several machines or GPUs) and `on_ranks` is true, each
+        rank predicts one chunk at a time. On machines of one kind, the predictions are those of a
+        single process.
         """
         if self.ranks is None or not on_ranks:
             for chunk in chunks:
@@ -272,6 +283,7 @@ class Predictor(LoadedDefinition[DefinitionT_co]):
             yield chunks_sent.popleft(), predictions
 
     def _predict(self, examples: Sequence[Any]) -> list[Any]:
+        """Predict a chunk in this process."""
         predict = ChunkPredictor(self.loaded, self.definition, self.loaded.device.type)
         predictions, unknown_tokens = predict(examples)
         self._merge_unknown(unknown_tokens)
@@ -316,6 +328,7 @@ class Predictor(LoadedDefinition[DefinitionT_co]):
         return accumulator.result(num_skipped)
 
     def _merge_unknown(self, unknown_tokens: UnknownTokens) -> None:
+        """Add the counts of a chunk's unknown tokens, and warn once if there are many."""
         self.unknown_tokens.merge(unknown_tokens)
         self.unknown_tokens.warn(self.loaded.folder.path)
 
@@ -355,7 +368,7 @@ class Predictor(LoadedDefinition[DefinitionT_co]):
         """
         if isinstance(inputs, str | Mapping):
             for text in (inputs, *more):
-                warn_of_file_name(text)
+                warn_of_file_name(text)  # a name of a file is read as a text
             example = self._as_example((inputs, *more) if more else inputs)
             return self._predict([example])[0]
         if more:
@@ -367,6 +380,11 @@ class Predictor(LoadedDefinition[DefinitionT_co]):
         return self.predict(inputs, batch_size=batch_size, show_progress=show_progress)
 
     def _as_examples(self, items: Iterable[Any]) -> Iterator[Any]:
+        """Yield an example of each item.
+
+        Raises:
+            InputError: an item is not a text or record of this task; names its position.
+        """
         for index, item in enumerate(items):
             try:
                 yield self._as_example(item)
@@ -374,12 +392,17 @@ class Predictor(LoadedDefinition[DefinitionT_co]):
                 raise InputError(f"examples[{index}]: {error.message}") from None
 
     def _as_example(self, value: Any) -> Any:
+        """Build an example of a value: an example, a record, a text, or a tuple of several values.
+
+        Raises:
+            InputError: the value is none of them, or has too many parts.
+        """
         definition = self.definition
         if isinstance(value, definition.example_type):
             return value
         if isinstance(value, Mapping):
             return self.example(value)
-        fields = definition.fields
+        fields = definition.fields  # the keys of a record, in the order of the values
         if len(fields) > 1:
             are_values = isinstance(value, tuple | list)
         else:  # a list, such as the words of a sentence, is the value of the only field
@@ -405,7 +428,7 @@ class Predictor(LoadedDefinition[DefinitionT_co]):
             warn_of_file_name(texts)
             return self.encode([texts])[0]
         size = check_batch_size(batch_size)
-        text_vectors = self._text_vectors
+        text_vectors = self._text_vectors  # says how a text becomes one vector
         loaded = self.loaded
         max_length = min(text_vectors.max_length, loaded.max_length)
         # `iter_pairs` checks each text. Texts that can be read twice are counted first, so that all
@@ -445,11 +468,13 @@ class Predictor(LoadedDefinition[DefinitionT_co]):
         return float(similarities[0, 0]) if first.ndim == second.ndim == 1 else similarities
 
     def _as_vectors(self, value: Any) -> Vectors:
+        """Return vectors as they are, and encode texts."""
         is_array = isinstance(value, np.ndarray) and np.issubdtype(value.dtype, np.floating)
         return value if is_array else self.encode(value)
 
     @cached_property
     def _text_vectors(self) -> TextVectors:
+        """The settings by which `encode` computes the vectors of texts, such as the pooling."""
         if isinstance(self.definition, TextVectors):
             return self.definition
         # The pooling of a task that compares vectors takes precedence over the one that the folder
@@ -465,6 +490,7 @@ class Predictor(LoadedDefinition[DefinitionT_co]):
     def with_definition(self, definition: DefinitionT) -> "Predictor[DefinitionT]":
         """Return a copy with another inference task of the same head."""
         copy = Predictor(self.loaded, definition)
+        # Shared, so that a warning of unknown tokens is shown once for all copies.
         copy.unknown_tokens = self.unknown_tokens
         copy.ranks = self.ranks
         return copy
@@ -519,7 +545,7 @@ class Predictor(LoadedDefinition[DefinitionT_co]):
 
 
 class OutcomeCallback(Protocol):
-    """A receiver of each example's outcome, such as a list of errors."""
+    """A receiver of outcomes: the gold answer, prediction and score of each example."""
 
     def add(self, examples: Sequence[Any], outcomes: Sequence[Outcome]) -> None:
         """Receive a chunk of examples and their outcomes."""
@@ -538,6 +564,7 @@ def accumulate_rows(
 
     Args:
         limit: number of rows to take, from the first; None takes all.
+        columns: options for reading the rows, such as the names of the columns.
         callbacks: receive the outcome of each example.
 
     Returns:
@@ -552,7 +579,7 @@ def accumulate_rows(
     predictor = predictor.with_definition(task)
     path = source if isinstance(source, Path) else IN_MEMORY
     with only_bar("evaluating", partial(reader.count, limit)) as advance:
-        examples = reader.first(limit)
+        examples = reader.first(limit)  # an iterator, so that a file may have any size
         accumulator = accumulate_examples(predictor, examples, path, callbacks, advance)
     return accumulator, reader.num_skipped
 
@@ -572,7 +599,7 @@ def accumulate_examples(
         advance: receives the number of examples of each chunk when they are predicted.
     """
     task = predictor.definition
-    accumulator = task.accumulator(path)
+    accumulator = task.accumulator(path)  # adds up losses and scores
     for chunk, predictions in predictor.predict_chunks(in_chunks(examples)):
         accumulator.add(chunk, predictions)
         if callbacks:
@@ -591,9 +618,9 @@ def in_chunks(
 ) -> Iterator[list[Item]]:
     """Yield chunks: lists of `size` examples, by default `CHUNK_EXAMPLES`.
 
-    A chunk of long examples is shorter: the texts in `content` of all its examples have at most
-    `CHUNK_CHARS` characters, or it holds a single example. `is_waiting` returns whether the next
-    example has not arrived yet. The examples before it are then yielded at once.
+    A chunk of long examples is shorter: the texts of all its examples (in `content`) have at most
+    `CHUNK_CHARS` characters together, or it holds a single example. `is_waiting` returns whether
+    the next example has not arrived yet. The examples before it are then yielded at once.
     """
     chunk: list[Item] = []
     num_chars = 0
@@ -636,11 +663,12 @@ def _list_of_columns(fields: Sequence[str]) -> str:
     if len(fields) == 1:
         return texts
     pairs = f'list(zip(frame["{fields[0]}"], frame["{fields[1]}"]))'
-    has_optional_pair = fields[1] == "pair"
+    has_optional_pair = fields[1] == "pair"  # of tasks on single texts or pairs
     return f"{texts}, or {pairs} for pairs" if has_optional_pair else pairs
 
 
 def _progress(
     title: str, total: int | None, *, shown: bool
 ) -> AbstractContextManager[Callable[[int], object]]:
+    """Show a progress bar if `shown`; yields the function that moves the bar on by a number."""
     return progress_bar(title, total, shown=True) if shown else nullcontext(lambda count: None)

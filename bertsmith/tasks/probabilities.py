@@ -1,4 +1,4 @@
-"""Probabilities from logits, in float64."""
+"""Softmax and sigmoid in numpy, in float64: probabilities from logits."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 def softmax64(logits: NDArray[np.floating[Any]]) -> NDArray[np.float64]:
     """Compute probabilities in fp64 from logits, both `[..., classes]`; each row sums to 1."""
-    # Less the largest logit, so that no exponential overflows.
+    # The largest logit is subtracted, so that no exponential overflows.
     exponentials = np.exp(logits.astype(np.float64) - logits.max(-1, keepdims=True))
     return exponentials / exponentials.sum(-1, keepdims=True)
 

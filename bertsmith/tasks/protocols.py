@@ -1,4 +1,4 @@
-"""Protocols that the examples and predictions of every task follow."""
+"""Protocols of the examples and predictions of tasks: what those of every task have."""
 
 from typing import Any, Protocol, TypeVar
 
@@ -36,7 +36,7 @@ class Prediction(Protocol):
 
     @property
     def num_windows(self) -> int:
-        """The number of rows that the example took: 1 unless it was read in windows."""
+        """The number of windows, overlapping parts, in which a long text was read; 1 for others."""
         ...
 
     def to_json(self) -> dict[str, Any]:
@@ -44,9 +44,9 @@ class Prediction(Protocol):
         ...
 
     def line(self, example: Any) -> Any:
-        """Format prediction and example as one line: columns separated by tabs.
+        """Format prediction and example as one line for people: columns separated by tabs.
 
-        The line is a string, or a `Text` of the library rich.
+        The line is a string, or a `Text` of the library rich, which has colors.
         """
         ...
 

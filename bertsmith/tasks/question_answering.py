@@ -2,8 +2,9 @@
 
 The model is BERT's encoder with two vectors that score every token as the start and as the end of
 the answer (Devlin et al. 2019, sections 4.2 and 4.3). A passage that is too long is read in
-windows. In training each window is an example of its own; if it lacks the answer, [CLS] is the
-target.
+windows, overlapping parts. In training each window is an example of its own; if it lacks the
+answer, [CLS] is the target. As an answer, [CLS] stands for "no answer". The no-answer score is the
+sum of the two logits of [CLS] minus that of the best span.
 """
 
 import json
@@ -92,7 +93,8 @@ class AnswerAccumulator(PredictionCounts):
     """Accumulator of answer scores, 27 bytes per answer.
 
     Args:
-        language: language whose rules compare texts.
+        language: language whose rules compare texts: "zh" by characters, "en" by words, as for all
+            languages with spaces.
         may_abstain: whether the model may give no answer.
         threshold: no-answer score above which an answer counts as "no answer"; if None and the
             model may abstain, the best threshold for these questions is used.
@@ -126,11 +128,13 @@ class AnswerAccumulator(PredictionCounts):
 
     def add(self, examples: Sequence[Question], predictions: Sequence[AnswerPrediction]) -> None:
         for example, prediction in zip(examples, predictions, strict=True):
+            # The best span even if the prediction is "no answer": `result` applies the threshold.
             self.questions.add(prediction.best.text, [answer.text for answer in example.answers])
             self.no_answer_scores.append(prediction.no_answer_score)
             if prediction.loss is not None:
                 self.losses.append(prediction.loss)
             self.num_moved += sum(answer.is_moved for answer in example.answers)
+            # An answer that does not occur in its passage has no start.
             self.num_lost += sum(answer.start is None for answer in example.answers)
             self.num_empty += example.is_empty
             self.num_too_long += prediction.is_right_too_long
@@ -160,7 +164,7 @@ class AnswerAccumulator(PredictionCounts):
             protocol="2.0" if has_unanswerable else "1.1",
             no_answer_probs=self.no_answer_scores if needs_threshold else None,
             threshold="best" if self.may_abstain and self.threshold is None else self.threshold,
-            lowest=-INFINITE_SCORE,  # no-answer scores are differences of logits
+            lowest=-INFINITE_SCORE,  # a threshold below all differences of logits
         )
         return replace(
             report,
@@ -182,31 +186,31 @@ class Answer(Task[Question, AnswerPrediction]):
     may_abstain: bool = False
     """Whether some training questions had no answer."""
     threshold: float | None = None
-    """Largest no-answer score at which an answer is given. The score is the sum of the two logits
-    of [CLS] minus that of the best span. Training sets the threshold to the best one for the eval
-    questions; None counts as 0."""
+    """Largest no-answer score at which an answer is given. Training sets it to the best one for the
+    eval questions; None counts as 0."""
     windowing: Windowing = Windowing()  # noqa: RUF009 - frozen
+    """Treatment of long passages: windows, or a cut."""
     max_answer_length: int = MAX_ANSWER_LENGTH
     """Largest number of tokens of a predicted answer."""
     language: Language = "en"
     """Language by whose rules predicted answers are compared with right answers."""
 
-    titles = ("answer", "probability", "question", "passage")
-    name = "answer"
+    titles = ("answer", "probability", "question", "passage")  # of the columns of predictions
+    name = "answer"  # of the command, and of the loss in the journal
     baselines = AnswerBaselines()
-    noun = "question"
+    noun = "question"  # of an example, in messages
     settings = AnswerSettings
     columns = QuestionColumns
     heads = ("answer",)
-    stored = ("may_abstain", "threshold", "max_answer_length", "language")
+    stored = ("may_abstain", "threshold", "max_answer_length", "language")  # kept in config.json
     pipeline = "question-answering"
     example_type = Question
-    fields = ("question", "context")
+    fields = ("question", "context")  # the keys of an example that is given as a dictionary
     texts_per_example = 2
-    formats: ClassVar = {".jsonl": jsonl, ".json": answers_by_id}
-    cell_types: ClassVar = {"answer": str, "probability": float}
-    rows_stay_together = False
-    reads_tokens = True
+    formats: ClassVar = {".jsonl": jsonl, ".json": answers_by_id}  # of files of predictions
+    cell_types: ClassVar = {"answer": str, "probability": float}  # columns added to a table
+    rows_stay_together = False  # each window is a training example of its own
+    reads_tokens = True  # the head gives logits of every token
 
     def __post_init__(self) -> None:
         check_choice("language", self.language, get_args(Language))
@@ -255,7 +259,7 @@ class Answer(Task[Question, AnswerPrediction]):
         self, folder: ModelFolder, settings: AnswerSettings, train: Sequence[Question]
     ) -> Self:
         """Return a copy whose `max_answer_length` fits nearly all answers of training."""
-        if settings.max_answer_length is not None:
+        if settings.max_answer_length is not None:  # the user's choice
             return self
         lengths = list(answer_lengths(folder.tokenizer, train, MAX_ANSWER_LENGTH))
         longest = int(np.quantile(lengths, LENGTH_QUANTILE, method="higher"))
@@ -295,7 +299,8 @@ class Answer(Task[Question, AnswerPrediction]):
         answers = [answer for example in examples for answer in example.answers]
         num_moved = sum(answer.is_moved for answer in answers)
         num_empty = sum(example.is_empty for example in examples)
-        # A window without the answer has the target [CLS], one token.
+        # The length of the answer in each window. A window without the answer has the target [CLS],
+        # one token.
         lengths = labels.end_positions - labels.start_positions + 1
         questions_of_windows = encoded.example_of_row()
         num_long = len(set(questions_of_windows[lengths > self.max_answer_length].tolist()))
@@ -402,15 +407,17 @@ class Answer(Task[Question, AnswerPrediction]):
     ) -> list[AnswerPrediction]:
         """Find the best answers of each question among the spans of all its windows.
 
-        `outputs` holds an array for each window: logits of start and end, `[tokens, 2]`.
+        If `encoded` has targets, predictions also hold the loss. `outputs` holds an array for each
+        window: logits of start and end, `[tokens, 2]`.
         """
         candidates = best_answers(outputs, encoded, self.max_answer_length)
+        # A prediction without a threshold always answers.
         threshold = (self.threshold or 0.0) if self.may_abstain else None
         losses = mean_losses(outputs, encoded)
         num_windows = encoded.num_windows
         predictions = []
         for index, example in enumerate(examples):
-            offsets = offsets_of(encoded, index)
+            offsets = offsets_of(encoded, index)  # of the passage's tokens, in characters
             predictions.append(
                 AnswerPrediction(
                     example.context,
@@ -434,12 +441,13 @@ class Answer(Task[Question, AnswerPrediction]):
             self.max_answer_length,
         )
 
-    group_nouns = "different passages"
+    group_nouns = "different passages"  # of the groups of `fold_keys`, in messages
 
     def fold_keys(self, example: Question) -> tuple[Any, Any]:
-        """Return the passage, and whether the question has an answer.
+        """Return the keys of a question's group and stratum for cross-validation.
 
-        The questions of one passage are one group, since they reveal each other's answers.
+        The group, which stays in one fold, is the passage, since its questions reveal each other's
+        answers. The two strata, questions with and without an answer, are spread over all folds.
         """
         return example.context, bool(example.answers)
 
@@ -479,6 +487,7 @@ def padded_logits(logits: Tensor, batch: Batch) -> Tensor:
     Shorter sequences are padded with minus infinity.
     """
     lengths = logits.new_tensor(batch.lengths, dtype=batch.position_ids.dtype)
+    # The sequence of each token; `position_ids` are the tokens' positions in their sequences.
     rows = lengths.new_tensor(range(batch.num_sequences)).repeat_interleave(lengths)
     padded = logits.new_full((batch.num_sequences, max(batch.lengths), 2), -inf)
     return padded.index_put((rows, batch.position_ids), logits)
@@ -508,4 +517,4 @@ def mean_losses(logits: Sequence[Scores], encoded: EncodedExamples) -> Sequence[
     return [float(losses[first:stop].mean()) for first, stop in windows_of_questions]
 
 
-TASK = Answer
+TASK = Answer  # imported by catalog.py, which names this module

@@ -61,7 +61,8 @@ HEAD_LAYER = "heads.regress.dense"
 class NumberAccumulator(PredictionCounts):
     """Accumulator of true and predicted numbers, 16 bytes per example."""
 
-    metrics = ("pearson", "spearman", "rmse")  # by which the best weights may be chosen
+    # Scores that are computed after each evaluation; Pearson or Spearman may choose the weights.
+    metrics = ("pearson", "spearman", "rmse")
 
     def __init__(self, path: Path, deviation: float = 1.0) -> None:
         """Build an empty accumulator; the loss is that of numbers divided by `deviation`."""
@@ -100,14 +101,14 @@ class Regress(TextTask[NumberPrediction]):
     teacher_activation: Activation = "identity"
     """The `activation` of the teacher, which distillation applies to the teacher's outputs."""
 
-    titles = ("value", "text", "second text")
-    name = "regress"
+    titles = ("value", "text", "second text")  # of the columns of predictions
+    name = "regress"  # of the command, and of the loss in the journal
     baselines = NumberBaselines()
-    are_classes_named = False
-    target_phrase = "with numbers"
+    are_classes_named = False  # numbers of classes in a table are numbers
+    target_phrase = "with numbers"  # follows the number of examples in messages
     settings = RegressSettings
     heads = ("regress",)
-    cell_types: ClassVar = {"value": float}
+    cell_types: ClassVar = {"value": float}  # the column added to a table
 
     @classmethod
     def restore(cls, loaded: LoadedModel) -> Self:
@@ -121,10 +122,12 @@ class Regress(TextTask[NumberPrediction]):
 
     @property
     def task_settings(self) -> dict[str, Any]:
+        """The settings in config.json, among them the activation if it is not the identity."""
         stored = {} if self.activation == "identity" else {"activation": self.activation}
         return super().task_settings | stored
 
     def with_teacher_labels(self, teacher: Self) -> Self:
+        """Return a copy that reads the outputs of a teacher, in distillation, as numbers."""
         return replace(self, teacher_activation=teacher.activation)
 
     @classmethod
@@ -144,6 +147,7 @@ class Regress(TextTask[NumberPrediction]):
                 fp32.
         """
         labels = numeric_labels(train, path)
+        # Equal labels deviate by 0, by which nothing can be divided.
         deviation = float(labels.std()) if np.ptp(labels) > 0 else 1.0
         low, high = DEVIATION_RANGE
         if not low <= deviation <= high:
@@ -170,6 +174,7 @@ class Regress(TextTask[NumberPrediction]):
         check_numbers_vary(examples, settings.eval)
 
     def notes(self, examples: Sequence[Example], encoded: EncodedExamples) -> list[str]:
+        """Warn if the labels deviate so little from their mean that fp32 rounds predictions."""
         if self.deviation >= MIN_EXACT_SPREAD * abs(self.mean):
             return []
         return [
@@ -186,9 +191,10 @@ class Regress(TextTask[NumberPrediction]):
 
     @contextlib.contextmanager
     def as_saved(self, model: BertModel) -> Iterator[dict[str, Tensor]]:
-        """Fold mean and deviation into the last layer while the block runs.
+        """Fold mean and deviation into the last layer while the block runs, to save the model.
 
-        Yields the weights of that layer as they are in training, fp32, by their names.
+        Yields the weights of that layer as they are in training, fp32, by their names. After the
+        block the layer has these weights again.
         """
         layer = _last_layer(model)
         trained = {
@@ -204,6 +210,7 @@ class Regress(TextTask[NumberPrediction]):
 
     def targets(self, examples: Sequence[Example]) -> NDArray[np.float32]:
         """Return standardized labels, fp32 `[examples]`."""
+        # The labels were checked when they were read, so no error names the placeholder of a file.
         labels = numeric_labels(examples, CHECKED_EXAMPLES)
         return ((labels - self.mean) / self.deviation).astype(np.float32)
 
@@ -240,6 +247,8 @@ class Regress(TextTask[NumberPrediction]):
     def prediction(
         self, outputs: NDArray[np.float32], is_truncated: bool, num_windows: int
     ) -> NumberPrediction:
+        # In training the output is a standardized number. A restored task has the mean 0 and the
+        # deviation 1, since the model gives numbers in the labels' unit.
         value = self.deviation * float(outputs[0]) + self.mean
         if self.activation == "sigmoid":
             value = float(sigmoid(np.asarray(value)))
@@ -279,4 +288,4 @@ def check_numbers_vary(examples: Sequence[Example], path: Path) -> None:
         )
 
 
-TASK = Regress
+TASK = Regress  # imported by catalog.py, which names this module

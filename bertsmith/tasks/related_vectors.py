@@ -1,4 +1,7 @@
-"""The vectors of a group of examples of `finetune embed`, as a loss reads them."""
+"""The vectors of a group of examples of `finetune embed`, which trains text vectors.
+
+A group is the examples whose texts are compared with each other. It is the argument of a loss.
+"""
 
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -44,15 +47,17 @@ class RelatedVectors:
     ) -> Self:
         """Divide the vectors `[sequences, hidden]` of a batch by the roles of their texts.
 
-        The first text of an example is the anchor, the second its positive, others are negatives.
-        For each sequence, `batch.targets` has the index of its example (`example`), its index among
-        that example's texts (`row_index`), and a number that equal texts share (`text`).
+        A sequence is a text. The first text of an example is the anchor, the second its positive,
+        others are negatives. For each sequence, `batch.targets` has the index of its example
+        (`example`), its index among that example's texts (`row_index`), and a number that equal
+        texts share (`text`). For scored examples it also has their `cosines`.
         """
         anchors, positives = rows_at(batch, 0), rows_at(batch, 1)
         row_indices, texts = batch.targets["row_index"], batch.targets["text"]
         candidates = (row_indices > 0).nonzero()[:, 0]
         owners = batch.targets["example"][candidates]
         is_positive = row_indices[candidates] == 1
+        # Each example has one positive: its index is written at the index of the example.
         positive_indices = torch.empty_like(positives)
         positive_indices[owners[is_positive]] = is_positive.nonzero()[:, 0]
         return cls(

@@ -9,7 +9,8 @@ from bertsmith.data.batches import Batch
 def mean_over_rows(values: Tensor, batch: Batch) -> Tensor:
     """Average over each example's rows: `[sequences, columns]` to `[examples, columns]`.
 
-    The result has the dtype of `values`. `batch` comes from `collate` (example_objective.py).
+    The result has the dtype of `values`. `batch.targets` has the index of each sequence's example
+    (`example`) and the number of examples (`num_examples`).
     """
     example_of_row = batch.targets["example"]
     num_examples = int(batch.targets["num_examples"])

@@ -1,4 +1,8 @@
-"""Scores of predictions: accumulators, evaluations and the outcome of each example."""
+"""Scores of predictions: accumulators, evaluations and the outcome of each example.
+
+An accumulator adds up scores chunk by chunk, so that files may have any size. Its result is an
+evaluation. The outcome of an example is its prediction beside the right answer, as text.
+"""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -40,7 +44,7 @@ class PredictionCounts(ABC):
     """Base of accumulators: it has the loss and the counts of the predictions."""
 
     metrics: ClassVar[tuple[str, ...]] = ()
-    """Names of the report's scores by which the best weights may be chosen."""
+    """Names of the scores that `compute_metrics` returns: attributes of what `result` returns."""
     loss = 0.0
     """Sum of the losses of the predictions; `compute_metrics` gives their mean."""
     num_predictions = 0
@@ -62,6 +66,7 @@ class PredictionCounts(ABC):
         }
 
     def compute_metrics(self) -> dict[str, float]:
+        """Compute the mean loss and the scores in `metrics`."""
         report = self.result()
         scores = {name: getattr(report, name) for name in self.metrics}
         return {"loss": self.loss / self.num_predictions, **scores}
@@ -82,8 +87,8 @@ class Outcome:
     confidence: float | None = None
     """From 0 to 1; None if the model gives no probability."""
     is_exact: bool | None = None
-    """Whether the prediction is correct, in tasks where a score of 1 does not imply it; else None.
-    """
+    """Whether the prediction is correct; None if a score of 1 says so. An answer of question
+    answering may have the right words in another order, and then a score, F1, of 1."""
     is_numeric: bool = False
     """Whether answers are numbers, so that `score` is 1 minus the distance from gold."""
     parts: Sequence[MarkedPart] = ()

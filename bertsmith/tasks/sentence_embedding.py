@@ -1,14 +1,14 @@
-"""Training and evaluation of sentence embeddings.
+"""Training and evaluation of sentence embeddings, the task of `finetune embed`.
 
 An example has two texts or more: the anchor, its positive (a text that belongs to the anchor) and
 perhaps negatives (texts that do not). All examples of a file have the same `Kind`. Examples of the
-kind "pairs" are evaluated by retrieval. Examples of the kind "scored" have two texts and a number
-for their similarity, and no negatives.
+kind "pairs" are evaluated by retrieval: the positive of each anchor is searched among all texts.
+Examples of the kind "scored" have two texts and a number for their similarity, and no negatives.
 
 Losses are in `vector_losses.py`. A loss that compares the examples of a step with one another gets
 groups with a fixed number of examples, so that its value does not depend on the number of
-processes. A text is one row of tokens, cut at its end if it is too long, since folders of
-sentence-transformers cannot express windows.
+processes. A text is one row of tokens, cut at its end if it is too long: other tasks read a long
+text in windows, which folders of sentence-transformers cannot express.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -53,6 +53,7 @@ from bertsmith.tokenization.tokenizer import Tokenizer
 from bertsmith.training.objective import LossTerm
 
 ScoreRange = tuple[float, float]
+"""The two scores that stand for the cosines 0 and 1."""
 ALLOWED_IN_EMBED: Mapping[str, AllowedValue] = {
     "loss": (
         lambda value: isinstance(value, str) and (value in VECTOR_LOSSES or is_own_loss(value)),
@@ -70,7 +71,8 @@ ALLOWED_IN_EMBED: Mapping[str, AllowedValue] = {
         "a list of two numbers, the lower one first",
     ),
 }
-"""Allowed values of the task's settings in config.json."""
+"""Allowed values of the task's settings in config.json: for each, a function that checks a value,
+and the allowed values in words."""
 ScoresT = TypeVar("ScoresT", float, NDArray[np.float64])
 
 RECALL_CUTOFFS = (1, 5, 10)
@@ -89,7 +91,7 @@ CLOSE_COSINE = 0.1
 
 def held_out_kind(settings: EmbedSettings, train: ExampleSource) -> Kind | None:
     """Return the kind that eval examples must have; None if the eval file decides."""
-    if settings.metric != "score":
+    if settings.metric != "score":  # a metric of one of the kinds
         return next(kind for kind, names in METRICS_OF_KIND.items() if settings.metric in names)
     reader = RelatedReader(train, settings.columns)
     with suppress(InputError):  # only the names of the columns are needed here
@@ -121,6 +123,7 @@ class ScoredAccumulator(PredictionCounts):
     def compute_metrics(self) -> dict[str, float]:
         report = self.result()
         scores, cosines = np.concatenate(self.chunks, axis=1)
+        # The loss is the mean squared error of the cosines, whatever the loss of training.
         targets = as_cosines(scores, self.score_range or range_of_file(scores))
         return {
             "loss": float(np.mean(np.square(cosines - targets))),
@@ -158,6 +161,7 @@ class RetrievalAccumulator(PredictionCounts):
     """
 
     def __init__(self) -> None:
+        # The index of each text among the vectors, and for each query the relevant documents.
         self.queries: dict[str, int] = {}
         self.documents: dict[str, int] = {}
         self.query_vectors: list[NDArray[np.float32]] = []
@@ -203,7 +207,7 @@ class RetrievalAccumulator(PredictionCounts):
     ) -> int:
         """Return the index of a text; a new text is added with its vector."""
         index = indices.setdefault(text, len(indices))
-        if index == len(vectors):
+        if index == len(vectors):  # a new text
             # A view would keep all vectors of the chunk in memory.
             vectors.append(vector.copy())
         return index
@@ -243,6 +247,7 @@ class Embed(Task[RelatedTexts, Vectors]):
     """A loss of the catalog, or "module:function". It is imported only for training, because a
     model's folder may come from anywhere."""
     temperature: float = 0.05
+    """Temperature by which all losses but `cosine` divide similarities."""
     score_range: ScoreRange | None = None
     """Scores that map to the cosines 0 and 1. None if training had no scores; then the scores of
     the evaluated file decide."""
@@ -250,23 +255,24 @@ class Embed(Task[RelatedTexts, Vectors]):
     """Number of examples that the loss compares with one another; None if it compares none."""
 
     trained: TrainingColumns = field(default_factory=TrainingColumns, kw_only=True, compare=False)
+    """The columns that the model was trained on, which it looks for in other files."""
 
-    titles = ("cosine", "text", "second text")
-    name = "embed"
-    noun = "pair"
+    titles = ("cosine", "text", "second text")  # of the columns of predictions
+    name = "embed"  # of the command, and of the loss in the journal
+    noun = "pair"  # of an example, in messages
     baselines = VectorBaselines()
-    cell_types: ClassVar = {"cosine": float}
+    cell_types: ClassVar = {"cosine": float}  # the column added to a table
     settings = EmbedSettings
     columns = RelatedColumns
-    heads = ()
+    heads = ()  # the vectors are those of the encoder
     pipeline = "sentence-similarity"
     example_type = RelatedTexts
-    fields = ("text", "pair")
+    fields = ("text", "pair")  # the keys of an example that is given as a dictionary
     texts_per_example = 2
 
     @classmethod
     def check_train(cls, examples: Sequence[RelatedTexts], settings: EmbedSettings) -> None:
-        if kind_of(examples) == "scored":
+        if kind_of(examples) == "scored":  # an error if all scores are the same
             score_range([example.score or 0.0 for example in examples])
 
     @classmethod
@@ -282,6 +288,7 @@ class Embed(Task[RelatedTexts, Vectors]):
         columns = settings.columns
         train_source, eval_source = sources or settings.sources
         if settings.loss != "auto":
+            # Worker processes must be able to import a loss of the user's own.
             check_is_shared(settings.loss, settings.threads)
             load_vector_loss(settings.loss)  # raises an error if it cannot be imported
         reader = RelatedReader(
@@ -292,6 +299,7 @@ class Embed(Task[RelatedTexts, Vectors]):
             keeps_negatives=is_own_loss(settings.loss),
         )
         examples = reader.read(settings.limit)
+        # An error in this block also names options that left out examples, such as `limit`.
         with naming_limits(settings, num_read=len(examples)):
             train = cls.select(examples, settings)
             cls.check_train(train, settings)
@@ -330,6 +338,7 @@ class Embed(Task[RelatedTexts, Vectors]):
             ConfigError: the model has static vectors, and the pooling is not the mean.
         """
         stored = SentenceFolder.read(folder.files, pooling=settings.pooling)
+        # A model without layers is a table of static vectors.
         check_case(folder.files, folder.tokenizer)
         if stored.pooling not in (None, "mean") and not folder.config.num_layers:
             raise ConfigError(
@@ -337,8 +346,8 @@ class Embed(Task[RelatedTexts, Vectors]):
                 "static vectors. Leave it out."
             )
         length = settings.max_length or stored.max_length
-        trained = SentenceFolder(stored.pooling or "mean", stored.normalize, length)
-        return replace(self, folder=trained)
+        trained_folder = SentenceFolder(stored.pooling or "mean", stored.normalize, length)
+        return replace(self, folder=trained_folder)
 
     @classmethod
     def restore(cls, loaded: LoadedModel, *, pooling: Pooling | None = None) -> Self:
@@ -365,6 +374,7 @@ class Embed(Task[RelatedTexts, Vectors]):
         # model does not apply: the scores of each evaluated file decide.
         learns_from_scores = settings.get("loss", cls.loss) != "contrastive"
         score_range = settings.get("score_range") if learns_from_scores else None
+        # The fields that are stored as they are; the others are converted below.
         plain_fields = {field.name for field in fields(cls)} - {"folder", "score_range", "trained"}
         return cls(
             **{name: value for name, value in settings.items() if name in plain_fields},
@@ -404,6 +414,7 @@ class Embed(Task[RelatedTexts, Vectors]):
         return settings | self.column_settings
 
     def write_files(self, directory: Path) -> None:
+        """Write the files by which sentence-transformers opens the model."""
         config = read_folder(directory).config
         if config.num_layers:
             self.folder.write(directory, config.hidden_size)
@@ -493,6 +504,7 @@ class Embed(Task[RelatedTexts, Vectors]):
         return "that belong together" if self.score_range is None else "with scores"
 
     def outcome(self, example: RelatedTexts, prediction: Vectors) -> Outcome:
+        """Compare the cosine of anchor and positive with that of the score, or with 1."""
         target = 1.0
         if example.score is not None:
             target = as_cosines(example.score, self.score_range or (0.0, 1.0))
@@ -505,4 +517,4 @@ class Embed(Task[RelatedTexts, Vectors]):
         )
 
 
-TASK = Embed
+TASK = Embed  # imported by catalog.py, which names this module

@@ -1,7 +1,8 @@
 """The files of a sentence encoder's folder for pooling, normalization and length.
 
-The files are those of sentence-transformers, and all are optional. They are written in the first
-format of sentence-transformers, which every version reads.
+A sentence encoder is a model of sentence-transformers, which turns a text into one vector. All of
+these files are optional. They are written in the first format of sentence-transformers, which every
+version reads. The parameter `files` of the functions reads the JSON files of a folder.
 """
 
 import json
@@ -21,6 +22,8 @@ from bertsmith.tokenization.tokenizer import Tokenizer
 from bertsmith.tokenization.tokenizer_files import MIN_MAX_LENGTH
 
 Pooling = Literal["mean", "first_token", "pooler"]
+"""Ways to make one vector of a text: the mean of the tokens' vectors, that of [CLS], or the output
+of the pooler."""
 
 Similarity = Literal["cosine", "dot", "euclidean", "manhattan"]
 """Comparison of vectors. Euclidean and manhattan are distances, negated so that larger numbers mean
@@ -59,20 +62,23 @@ class SentenceFolder:
 
     pooling: Pooling | None = None
     normalize: bool = False
+    """Whether vectors are scaled to length 1."""
     max_length: int | None = None
+    """Maximum length of a text in tokens."""
     similarity: Similarity = "cosine"
 
     @classmethod
     def read(cls, files: SmallFiles, *, pooling: Pooling | None = None) -> "SentenceFolder":
         """Read modules.json, its Pooling's config.json and one of `LENGTH_FILES`.
 
-        Missing files count as empty, except the Pooling that a modules.json must name. `pooling`
-        replaces the folder's pooling, which may then be unsupported or missing.
+        modules.json lists the modules that compute the vector, one after the other. Missing files
+        count as empty, except the Pooling that a modules.json must name. `pooling` replaces the
+        folder's pooling, which may then be unsupported or missing.
 
         Raises:
             CheckpointError: a file is damaged, names something unsupported, or names no pooling.
         """
-        paths = _read_modules(files)
+        paths = _read_modules(files)  # of the folder of each module, by the module's name
         if STATIC_MODULE in paths:  # this module does the same as Transformer and mean Pooling
             del paths[STATIC_MODULE]
             paths = {name: MODULES[name] for name in ("Transformer", "Pooling")} | paths
@@ -163,6 +169,8 @@ def warn_of_outer_pooling(
     `inner` are the settings of the inner folder. A `pooling` that the user chose needs no warning.
     """
     directory = files.directory.resolve()
+    # If the outer folder was named (`files.outer`), or this one is a sentence encoder's itself, its
+    # own pooling is used.
     if files.outer is not None or files.has("modules.json") or pooling is not None:
         return
     try:
@@ -171,7 +179,7 @@ def warn_of_outer_pooling(
         if outer is None:
             return
         encoder = SentenceFolder.read(SmallFiles(directory, outer=outer))
-    except CheckpointError:
+    except CheckpointError:  # the outer folder is damaged or not supported, and was not asked for
         return
     inner_pooling = inner.pooling or "mean"
     outer_pooling = encoder.pooling or "mean"
@@ -190,7 +198,11 @@ def sentence_files(files: SmallFiles) -> tuple[str, ...]:
 
 
 def _read_modules(files: SmallFiles) -> dict[str, Any]:
-    """Read the modules of modules.json, in their order: the path of each module, by its name."""
+    """Read the modules of modules.json, in their order: the path of each module, by its name.
+
+    Raises:
+        CheckpointError: the file is damaged, or names a module twice.
+    """
     modules = read_settings(files, "modules.json", [])
     if not all(isinstance(module, dict) for module in modules):
         raise CheckpointError(
@@ -208,13 +220,15 @@ def _read_modules(files: SmallFiles) -> dict[str, Any]:
 
 
 def _pooling_file(paths: Mapping[str, Any]) -> str:
+    """Return the file of the pooling's settings, by the `paths` of the modules."""
     return str(Path(str(paths.get("Pooling") or MODULES["Pooling"]), "config.json"))
 
 
 def check_pooling(files: SmallFiles, paths: Mapping[str, Any]) -> None:
     """Check that a folder with a modules.json, whose modules have these `paths`, has a pooling.
 
-    Otherwise a copy without its subfolders would give other vectors than the model.
+    The settings of the pooling are in a subfolder. Without this check, a copy of the folder that
+    lacks its subfolders would give other vectors than the model.
 
     Raises:
         CheckpointError: modules.json lists no Pooling, or the file with its settings is missing.
@@ -357,7 +371,7 @@ def read_pooling(files: SmallFiles, file: str) -> Pooling | None:
 def read_settings(files: SmallFiles, name: str, absent: Any) -> Any:
     """Read a JSON file, or return `absent` if it is missing.
 
-    The value of the file must have the type of `absent`.
+    The value of the file must have the type of `absent`, which is `{}` or `[]`.
 
     Raises:
         CheckpointError: the file is damaged, or its value has another type.

@@ -1,4 +1,4 @@
-"""Similarity of vectors, by the functions that sentence-transformers' folders name."""
+"""Similarity of vectors, by the functions that a folder of sentence-transformers may name."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,5 +19,6 @@ def compute_similarity(
     if similarity == "cosine":
         return (unit_length(first) @ unit_length(second).T).clip(-1, 1)
     order = 1 if similarity == "manhattan" else 2
+    # One vector at a time: all differences at once would be an array [n, m, hidden].
     distances = [np.linalg.norm(second - vector, ord=order, axis=1) for vector in first]
     return -np.array(distances, dtype=np.float32).reshape(len(first), len(second))

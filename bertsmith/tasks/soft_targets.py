@@ -16,9 +16,9 @@ def soft_class_loss(
 ) -> tuple[Tensor, Tensor]:
     """Compute KL(teacher || student) over the classes, summed over rows, and the agreement.
 
-    The loss is an fp32 scalar (Hinton et al. 2015, section 2); the second result counts equal
-    predictions. Shapes: `logits` and `teacher_logits` fp32 `[n, classes]`; a class whose logits are
-    minus infinity in both is ignored.
+    The loss is an fp32 scalar (Hinton et al. 2015, section 2). The second result counts the rows in
+    which student and teacher have the same likeliest class. Shapes: `logits` and `teacher_logits`
+    fp32 `[n, classes]`; a class whose logits are minus infinity in both is ignored.
     """
     teacher_log_probs = F.log_softmax(teacher_logits / temperature, -1)
     log_probs = F.log_softmax(logits / temperature, -1)
@@ -34,8 +34,9 @@ def soft_binary_loss(
 ) -> tuple[Tensor, Tensor]:
     """Compute the multi-label KL divergence, averaged over labels and summed over rows.
 
-    The second result counts rows with equal decisions for all labels; a label is present if its
-    logit is at least `threshold`. Shapes: `logits` and `teacher_logits` fp32 `[n, labels]`.
+    The second result counts the rows in which student and teacher decide alike on all labels. A
+    label is present if its logit is at least `threshold`. Shapes: `logits` and `teacher_logits`
+    fp32 `[n, labels]`.
     """
     soft_teacher_logits = teacher_logits / temperature
     targets = soft_teacher_logits.sigmoid()

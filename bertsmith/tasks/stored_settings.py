@@ -1,4 +1,8 @@
-"""Check the settings that a task keeps in a model's config.json, which users may edit."""
+"""Check the settings that a task keeps in a model's config.json, which users may edit.
+
+`ALLOWED_SETTINGS` has the allowed values for all tasks of this package but `embed`, which passes
+a list of its own.
+"""
 
 import json
 import math
@@ -62,14 +66,16 @@ ALLOWED_SETTINGS: Mapping[str, AllowedValue] = {
     "language": one_of(Language),
     "numbers": (are_written_numbers, 'a list of two or more numbers, such as "0.2"'),
 }
-"""Allowed values of settings, by name: of those in the attribute `stored` of the tasks of this
+"""Allowed values of settings, by name: of those that `Task.stored` names in the tasks of this
 package, and of those that several tasks share."""
 
 
 def check_stored_settings(
     loaded: LoadedModel, allowed: Mapping[str, AllowedValue] = ALLOWED_SETTINGS
 ) -> None:
-    """Check the settings in `allowed` of a model's task; each of them may be null or missing.
+    """Check the settings that a model's config.json has for its task; each may be null or missing.
+
+    `allowed` has a function that checks a value, and the allowed values in words, by name.
 
     Raises:
         CheckpointError: a setting has a value that is not allowed.

@@ -1,4 +1,9 @@
-"""Predicted labels of a sentence's words, the entities that they form, and file formats."""
+"""Predicted labels of a sentence's words, the entities that they form, and file formats.
+
+Labels follow a *scheme*, such as IOB2, in which B-PER begins a span of words of the type PER. In
+the scheme "plain", a label describes one word, such as its part of speech. A label that breaks its
+scheme, such as an I-PER after O in IOB2, is *illegal*; *repair* replaces it by a legal one.
+"""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -48,8 +53,10 @@ class TagPrediction:
     names: tuple[str, ...]
     scheme: Scheme
     num_windows: int = 1
+    """Number of windows, overlapping parts, in which the sentence was read."""
     is_repaired: bool = False
     label_kind: LabelKind | None = None
+    """The type that labels had in training; None if they were strings."""
     is_truncated: ClassVar[bool] = False  # long sentences are read in windows
 
     @cached_property
@@ -77,6 +84,7 @@ class TagPrediction:
         }
 
     def line(self, example: TaggedSentence) -> Any:
+        """Return the sentence with its entities marked, as a `Text` of the library rich."""
         return marked_text(example, self.label_names, self.scheme, self.names)
 
     def _repr_html_(self) -> str:
@@ -91,6 +99,7 @@ class TagPrediction:
         return html_lines([str(self.line(self.sentence))]) + table
 
     def parts(self) -> list[MarkedPart]:
+        """Return the sentence with its spans marked, each type in a color, for an HTML page."""
         types = span_types(self.names, self.scheme)
         offsets = self.sentence.offsets
         marks = [
@@ -136,6 +145,7 @@ class TagPrediction:
 def conll(pairs: Iterable[tuple[TaggedSentence, TagPrediction]]) -> Iterator[str]:
     """Format sentences with predicted labels as columns, `word<TAB>label`."""
     for sentence, prediction in pairs:
+        # `before`: the comments and marks of documents that stood before the sentence in its file.
         yield conll_block(sentence.words, prediction.label_names, sentence.before)
 
 
@@ -145,7 +155,14 @@ def conllu(pairs: Iterable[tuple[TaggedSentence, TagPrediction]]) -> Iterator[st
 
 
 class TagAccumulator(PredictionCounts):
-    """Accumulator of spans and words."""
+    """Accumulator of spans and words.
+
+    Args:
+        labels: all labels that the model knows.
+        scheme: the scheme of the predicted labels.
+        path: the file of the examples, for messages.
+        strict: count only spans that follow their scheme.
+    """
 
     def __init__(
         self, labels: tuple[str, ...], scheme: Scheme, path: Path, *, strict: bool
@@ -154,12 +171,13 @@ class TagAccumulator(PredictionCounts):
         self.scheme = scheme
         self.path = path
         self.tags = TagCounts(scheme, strict=strict)
-        self.num_unknown = 0
+        self.num_unknown = 0  # words whose gold label the model does not know
 
     def add(self, examples: Sequence[TaggedSentence], predictions: Sequence[TagPrediction]) -> None:
         """Add a chunk; a gold label that the model does not know counts as missed."""
         for sentence, prediction in zip(examples, predictions, strict=True):
             gold = with_scheme(sentence, self.scheme, self.path).labels
+            # Remarks, such as "repaired", say how the sentence was read; the report counts them.
             self.tags.remarks.update(sentence.remarks)
             self.tags.remarks["repaired_predictions"] += prediction.is_repaired
             self.tags.add(sentence.labels, prediction.label_names, gold_scheme=sentence.scheme)

@@ -1,4 +1,8 @@
-"""Labelled words as text: a line with entities marked, and CoNLL columns."""
+"""Labelled words as text: a line with entities marked, and CoNLL columns.
+
+Labels follow a scheme, such as IOB2, in which B-PER begins a span of words of the type PER. In the
+scheme "plain", a label describes one word, such as its part of speech.
+"""
 
 import re
 from collections.abc import Sequence
@@ -79,18 +83,21 @@ def conllu_block(sentence: TaggedSentence, labels: Sequence[str]) -> str:
     a label. For other sentences only FORM and UPOS are written.
     """
     cells = enumerate(map(_as_cell, sentence.words), start=1)
+    # The columns are ID, FORM, LEMMA, UPOS and six more; the NUL is the place of the label.
     rows = "".join(f"{i}\t{cell}\t_\t\0\t_\t_\t_\t_\t_\t_\n" for i, cell in cells)
     labels_in_order = iter(labels)
     return re.sub("\0", lambda match: next(labels_in_order), sentence.template or rows) + "\n"
 
 
 def _as_line(line: str) -> str:
+    """Format a line that stands before a sentence: a comment, or the mark of a document."""
     if line.startswith(DOCUMENT_START):
         return f"{DOCUMENT_START}\t{OUTSIDE}\n"
     return LINE_BREAKING.sub(" ", line) + "\n"
 
 
 def _as_cell(word: str) -> str:
+    """Format a word as a cell of a column, which is neither empty nor broken into two."""
     cell = LINE_BREAKING.sub(" ", word)
     return cell if cell.strip(" ") else "\ufffd"
 

@@ -1,9 +1,10 @@
 """The contract between a task and the code that runs it: fine-tuning, evaluation, distillation.
 
-A task is one file in this folder (docs/architecture.md lists the other files that name it). The
-class of a task defines how files become examples, how examples become tokens and targets, and how
-logits become losses and predictions. An instance is the task of one model, with its labels; it is
-built from training examples or from a model's folder.
+A task is one file in this folder, such as text_classification.py. The class of a task defines how
+files become examples, how examples become tokens and targets, and how logits become losses and
+predictions. An instance is the task of one model, with its labels; it is built from training
+examples or from a model's folder. `EncodedExamples` are the token ids and targets of examples. An
+example has one row of tokens or several, such as the windows (overlapping parts) of a long text.
 """
 
 import contextlib
@@ -54,6 +55,7 @@ class TaskDataset(Generic[ExampleT]):
     def num_overlap(self) -> int:
         """The number of eval examples that also occur in training."""
         held_out_contents = [example.content for example in self.held_out]
+        # `content` is the model's input, without the label.
         in_both = set(held_out_contents) & {example.content for example in self.train}
         return sum(content in in_both for content in held_out_contents)
 
@@ -64,8 +66,8 @@ def naming_limits(
 ) -> Iterator[None]:
     """Name the settings that left out examples in an `ExamplesError` of the block.
 
-    These settings are `limit`, `eval_limit` and `sample`: with larger values, the examples might
-    be right.
+    An `ExamplesError` says that the examples which were read do not suffice. The settings are
+    `limit`, `eval_limit` and `sample`: with larger values, the examples might be right.
 
     Args:
         num_read: number of training examples that were read.
@@ -75,6 +77,7 @@ def naming_limits(
         yield
     except ExamplesError as error:
         reasons = []
+        # As many examples as the limit: there may be more in the file.
         for name, path, count in (
             ("limit", settings.train, num_read),
             ("eval_limit", settings.eval, num_held_out),
@@ -117,7 +120,8 @@ class TaskHooks(InferenceTask[ExampleT, PredictionT]):
         """Check that a model can learn from the training examples.
 
         Raises:
-            ExamplesError: it cannot; the message says why.
+            ExamplesError: it cannot; the message says why. Other examples of the same file might
+                suffice.
         """
 
     def check_held_out(self, examples: Sequence[ExampleT], settings: Any) -> None:
@@ -208,8 +212,8 @@ class Task(TaskHooks[ExampleT, PredictionT]):
     name: ClassVar[str]
     """The NAME of `bertsmith finetune NAME`; also the name of the loss in the journal."""
     target_phrase: ClassVar[str] = ""
-    """The result of `describe_target`, such as "with choices"; empty for a task with `labels`,
-    which are counted instead."""
+    """Words that follow "100 examples" in messages, such as "with choices"; empty for a task with
+    `labels`, which are counted instead."""
     noun: ClassVar[str] = "text"
     """Noun for an example in messages; its plural ends in s."""
     settings: ClassVar[type[FinetuneSettings]]
@@ -222,21 +226,22 @@ class Task(TaskHooks[ExampleT, PredictionT]):
     formats: ClassVar[Mapping[str, FileFormat]] = {".jsonl": jsonl}
     """Formats of prediction files, by the ending of a file's name."""
     rows_stay_together: ClassVar[bool] = True
-    """Whether the loss needs all rows of an example in one micro-batch. If not, each row is an
-    example of its own in training, and batch sizes count rows."""
+    """Whether the loss needs all rows of an example in one micro-batch (forward pass). If not, each
+    row is an example of its own in training, and batch sizes count rows."""
     rows_are_windows: ClassVar[bool] = False
-    """Whether training may drop some rows of an example if all together need too much memory."""
+    """Whether the rows of an example are windows of a long text, some of which training may drop if
+    all together need too much memory."""
     baselines: ClassVar[Baselines] = Baselines()
     """The simple methods whose scores are reported beside those of the model."""
     reads_tokens: ClassVar[bool] = False
-    """Whether `outputs` has a row for each token, not for each sequence."""
+    """Whether `outputs` has a row for each token, not for each sequence (row of tokens)."""
 
     group_size: int | None = None
     """Number of examples that the loss compares with one another, so that they must be in one
     micro-batch. None if each example has a loss of its own, so that a step may be divided in any
     way."""
     labels: tuple[str, ...] = ()
-    """Names of the head's outputs if the head is one of `LABEL_HEADS`; a field of the instance."""
+    """Names of the head's outputs if it has one for each label; a field of the instance."""
     windowing: Windowing | None = None
     """Treatment of long texts if the task reads windows; a field of the instance."""
     trained: TrainingColumns = TrainingColumns()
@@ -252,6 +257,7 @@ class Task(TaskHooks[ExampleT, PredictionT]):
             InputError: a file cannot be read, or has no usable example.
         """
         train_source, eval_source = sources or settings.sources
+        # An instance with defaults, since no example is known that would define the task.
         reader = cls().reader(train_source, settings.columns, labelled=True)
         examples = reader.read(settings.limit)
         with naming_limits(settings, num_read=len(examples)):
@@ -260,7 +266,7 @@ class Task(TaskHooks[ExampleT, PredictionT]):
             task = cls.of_examples(train, settings)
         if isinstance(reader, RecordReader):
             task = replace(task, trained=reader.columns_read())  # type: ignore[type-var]
-        if eval_source is None:
+        if eval_source is None:  # there are no eval examples
             return TaskDataset(task, train, [], reader.num_skipped)
         eval_reader = task.reader(eval_source, settings.columns, labelled=True)
         held_out = eval_reader.read(settings.eval_limit)
@@ -296,7 +302,7 @@ class Task(TaskHooks[ExampleT, PredictionT]):
         check_stored_settings(loaded)
         settings = loaded.model.task_settings
         values = {name: settings[name] for name in cls.stored if settings.get(name) is not None}
-        if cls.windowing is not None:
+        if cls.windowing is not None:  # the default of the class: the task reads windows
             values["windowing"] = Windowing.of_settings(settings)
         # Only tasks over tables have the field `trained`.
         if any(field.name == "trained" for field in fields(cls)):  # type: ignore[arg-type]
@@ -336,7 +342,8 @@ class Task(TaskHooks[ExampleT, PredictionT]):
         """Compute the loss from `outputs`, in the shape that the function `outputs` returns.
 
         The loss is a sum over predictions, an fp32 scalar, and `num_predictions` is their number.
-        `collate` (example_objective.py) describes `batch.targets`.
+        `batch.targets` has the targets that `encode` made, and for each sequence the index of its
+        example (`collate` in example_objective.py).
         """
 
     def training_loss(self, model: BertModel, batch: Batch) -> LossTerm:
@@ -394,5 +401,5 @@ class Task(TaskHooks[ExampleT, PredictionT]):
 
 
 def named_settings(task: Task[Any, Any]) -> dict[str, Any]:
-    """Return a task's settings as they are stored in its folder, with its name."""
+    """Return a task's settings as they are stored in config.json, with the name of the task."""
     return {"task": task.name, **task.task_settings}

@@ -50,7 +50,7 @@ from bertsmith.training.objective import LossTerm
 class ClassAccumulator(PredictionCounts):
     """Accumulator of the confusion matrix, and of the cross entropy."""
 
-    metrics = get_args(Metric)
+    metrics = get_args(Metric)  # names of scores by which the best weights may be chosen
 
     def __init__(self, names: Sequence[str], path: Path) -> None:
         self.names = names
@@ -80,13 +80,14 @@ class Classify(LabelTask[ClassPrediction]):
     """Classification of texts or pairs by `labels`."""
 
     loss: ClassLoss = ClassLoss()  # noqa: RUF009 - frozen
+    """The loss, with the class weights that the user asked for."""
 
-    name = "classify"
+    name = "classify"  # of the command, and of the loss in the journal
     baselines = ClassBaselines()
     settings = ClassifySettings
-    heads: ClassVar[tuple[str, ...]] = ("classify", "multi_label")
-    probabilities = staticmethod(softmax64)
-    compare_with_teacher = staticmethod(soft_class_loss)
+    heads: ClassVar[tuple[str, ...]] = ("classify", "multi_label")  # a model has one of them
+    probabilities = staticmethod(softmax64)  # computed from logits
+    compare_with_teacher = staticmethod(soft_class_loss)  # the loss of distillation
 
     @classmethod
     def read(
@@ -117,7 +118,7 @@ class Classify(LabelTask[ClassPrediction]):
         )
 
     def check_held_out(self, examples: Sequence[Example], settings: ClassifySettings) -> None:
-        class_numbers(examples, self.labels, settings.eval)
+        class_numbers(examples, self.labels, settings.eval)  # an error for an unknown label
 
     @property
     def cell_types(self) -> Mapping[str, Any]:
@@ -129,6 +130,7 @@ class Classify(LabelTask[ClassPrediction]):
         """Restore the task from its folder; a multi-label head has the task `MultiLabel`."""
         if "multi_label" in loaded.model.heads:
             return MultiLabel.restore(loaded)  # type: ignore[return-value]
+        # A folder of another library may ask for another function of the logits than a softmax.
         if loaded.model.task_settings.get("task") != cls.name:
             check_softmax(loaded.folder.files, loaded.folder.settings)
         return super().restore(loaded)
@@ -137,10 +139,13 @@ class Classify(LabelTask[ClassPrediction]):
         return (example.label or "",)
 
     def targets(self, examples: Sequence[Example]) -> NDArray[np.int64]:
+        """Return the indices of the labels, int64 `[examples]`."""
+        # The labels were checked when they were read, so no error names the placeholder of a file.
         return class_numbers(examples, self.labels, CHECKED_EXAMPLES)
 
     def compute_loss(self, outputs: Tensor, batch: Batch) -> LossTerm:
-        logits = mean_over_rows(outputs, batch)
+        """Compute cross entropy, summed over texts, from fp32 logits `[sequences, labels]`."""
+        logits = mean_over_rows(outputs, batch)  # over the windows of a long text
         labels = batch.targets["labels"]
         num_right = (logits.argmax(-1) == labels).sum()
         return LossTerm(self.loss.sum(logits, labels), num_right, len(logits))
@@ -179,4 +184,4 @@ class Classify(LabelTask[ClassPrediction]):
         )
 
 
-TASK = Classify
+TASK = Classify  # imported by catalog.py, which names this module

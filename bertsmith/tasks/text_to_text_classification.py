@@ -16,11 +16,13 @@ from bertsmith.tasks.text_to_text_task import TextToTextTask
 class TextToTextClassify(TextToTextTask[ClassPrediction], Classify):
     """Classification with one label per text or pair, which the model writes."""
 
+    # The name by which config.json says what the model does; a T5 has no head with weights.
     heads: ClassVar[tuple[str, ...]] = ("classify",)
 
     @property
     def answers(self) -> tuple[str, ...]:
+        """The texts that the model may write."""
         return self.labels
 
 
-TASK = TextToTextClassify
+TASK = TextToTextClassify  # imported by catalog.py, which names this module

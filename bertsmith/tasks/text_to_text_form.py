@@ -32,14 +32,14 @@ def in_form_of_model(
             cannot spell an answer.
         InputError: numbers of a regression are in too wide a range.
     """
-    if not folder.family.config.writes_labels:
+    if not folder.family.config.writes_labels:  # not a T5
         return task
     if type(task) not in (Classify, Regress):  # such as `MultiLabel`
         raise ConfigError(
             f"{folder.path}: a T5 writes one label for each text. Leave out "
             f"{option('multi_label', True)}, or choose an encoder, such as a BERT."
         )
-    for setting in fields(settings):
+    for setting in fields(settings):  # a value that is not the default is the user's
         if setting.name in UNUSED_SETTINGS and getattr(settings, setting.name) != setting.default:
             raise ConfigError(
                 f"{option(setting.name)} has no use for a T5, which learns to write labels as "

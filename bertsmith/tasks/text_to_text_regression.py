@@ -41,7 +41,7 @@ class TextToTextRegress(TextToTextTask[NumberPrediction], Regress):
     numbers: tuple[str, ...] = field(default=(), kw_only=True)
     """The numbers that may be written, in ascending order."""
 
-    stored: ClassVar[tuple[str, ...]] = (*Regress.stored, "numbers")
+    stored: ClassVar[tuple[str, ...]] = (*Regress.stored, "numbers")  # kept in config.json
 
     @classmethod
     def restore(cls, loaded: LoadedModel) -> Self:
@@ -60,7 +60,8 @@ class TextToTextRegress(TextToTextTask[NumberPrediction], Regress):
 
     @property
     def answers(self) -> tuple[str, ...]:
-        return tuple(self.numbers)
+        """The texts that the model may write."""
+        return tuple(self.numbers)  # config.json gives a list
 
     def with_numbers(self, train: Sequence[Example], path: Path) -> Self:
         """Return a copy that writes the numbers in the range of these labels.
@@ -90,6 +91,7 @@ class TextToTextRegress(TextToTextTask[NumberPrediction], Regress):
 
     def targets(self, examples: Sequence[Example]) -> NDArray[Any]:
         """Return the index of the written number that is nearest to each label, `[examples]`."""
+        # The labels were checked when they were read, so no error names the placeholder of a file.
         fifths = np.rint(numeric_labels(examples, CHECKED_EXAMPLES) * NUMBERS_PER_UNIT)
         first = round(float(self.numbers[0]) * NUMBERS_PER_UNIT)
         return (fifths - first).clip(0, len(self.numbers) - 1).astype(np.int64)
@@ -99,7 +101,8 @@ class TextToTextRegress(TextToTextTask[NumberPrediction], Regress):
 
     @contextlib.contextmanager
     def as_saved(self, model: BertModel) -> Iterator[dict[str, Tensor]]:
+        """Convert nothing, since there is no head with weights."""
         yield {}
 
 
-TASK = TextToTextRegress
+TASK = TextToTextRegress  # imported by catalog.py, which names this module

@@ -30,7 +30,7 @@ AnswerIds = tuple[tuple[int, ...], ...]
 
 
 class TextToTextModel(Protocol):
-    """A model with an encoder and a decoder (lineage/t5_classifier.py)."""
+    """A model with an encoder, which reads the text, and a decoder, which writes the answer."""
 
     def label_log_probs(self, batch: Batch, labels: AnswerIds) -> Tensor:
         """Compute the log-probability of each answer, fp32 `[sequences, answers]`."""
@@ -66,7 +66,7 @@ class TextToTextTask(TextTask[PredictionT]):
         return task.with_vocabulary(loaded.tokenizer, loaded.model.config)
 
     def with_vocabulary(self, tokenizer: Tokenizer, config: BertConfig) -> Self:
-        """Return a copy with the token ids of the answers.
+        """Return a copy with the token ids of the answers, by the model's tokenizer and config.
 
         Raises:
             ConfigError: as `encode_answers`.
@@ -78,6 +78,10 @@ class TextToTextTask(TextTask[PredictionT]):
     def encode(
         self, tokenizer: Tokenizer, examples: Sequence[Example], max_length: int, *, labelled: bool
     ) -> EncodedExamples:
+        """Encode each text or pair to a row, or to several windows, overlapping parts.
+
+        If `labelled`, the target is the index of the right answer, `labels`, `[examples]`.
+        """
         texts = ((example.text, example.pair) for example in examples)
         encoded = encode_sources(tokenizer, self.end_id, texts, max_length, self.windowing)
         if not labelled:
@@ -85,6 +89,7 @@ class TextToTextTask(TextTask[PredictionT]):
         return replace(encoded, example_targets={"labels": self.targets(examples)})
 
     def outputs(self, model: BertModel, batch: Batch) -> Tensor:
+        """Compute the log-probability of each answer, fp32 `[sequences, answers]`."""
         return cast(TextToTextModel, model).label_log_probs(batch, self.answer_ids)
 
     def training_loss(self, model: BertModel, batch: Batch) -> LossTerm:

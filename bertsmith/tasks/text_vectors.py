@@ -1,8 +1,9 @@
 """Text embeddings: a vector for each text.
 
-The default pooling is the mean over tokens, not the vector of [CLS] or the output of the pooler:
-without fine-tuning, distances of means reflect similarity best (Reimers & Gurevych 2019, table 1).
-If a folder of sentence-transformers names another pooling, that one is used.
+Pooling makes one vector of the vectors of a text's tokens. The default is the mean over tokens, not
+the vector of [CLS] or the output of the pooler: without fine-tuning, distances of means reflect
+similarity best (Reimers & Gurevych 2019, table 1). If a folder of sentence-transformers names
+another pooling, that one is used.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -56,11 +57,11 @@ class TextVectors(InferenceTask[Example, TextVector]):
     truncation_side: TruncationSide = "right"
     """The end at which a text above `max_length` is cut."""
 
-    pipeline = "feature-extraction"
-    heads = ()
+    pipeline = "feature-extraction"  # the tag of the Hugging Face pipeline
+    heads = ()  # the encoder alone
     example_type = Example
-    fields = ("text", "pair")
-    titles = ("vector", "text", "second text")
+    fields = ("text", "pair")  # the keys of an example that is given as a dictionary
+    titles = ("vector", "text", "second text")  # of the columns of predictions
 
     def __post_init__(self) -> None:
         check_choice("pooling", self.pooling, get_args(Pooling))
@@ -85,18 +86,20 @@ class TextVectors(InferenceTask[Example, TextVector]):
             CheckpointError: the model has no pooler or gives no vectors, or the folder names
                 something unsupported.
         """
-        loaded.folder.check_encoder()
+        loaded.folder.check_encoder()  # refuses models such as a T5
         if pooling == "pooler" and loaded.model.pooler is None:
             raise CheckpointError(
                 f"{loaded.folder.path}: the model has no pooler. Use {option('pooling', 'mean')}."
             )
         files = loaded.folder.files
         folder = SentenceFolder.read(files, pooling=pooling)
+        # The model may lie in a subfolder of a sentence encoder with another pooling.
         warn_of_outer_pooling(files, folder, pooling)
-        check_case(files, loaded.tokenizer)
+        check_case(files, loaded.tokenizer)  # refuses lower case that the tokenizer does not do
         if folder.max_length is not None:
             location = f"{files.path(find_length_file(files))}: max_seq_length"
             check_stored_length(loaded.tokenizer, folder.max_length, location)
+        # The length that the user gave, else the sentence encoder's, else the model's.
         own_length = loaded.requested_length or folder.max_length or loaded.max_length
         return cls(
             max_length=min(loaded.max_length, own_length),
@@ -146,7 +149,10 @@ def mean_vectors(model: BertModel, batch: Batch) -> Tensor:
 
 
 def first_token_vectors(model: BertModel, batch: Batch) -> Tensor:
-    """Return the vectors of [CLS], `[sequences, hidden]`, in the weights' dtype."""
+    """Return the vectors of [CLS], `[sequences, hidden]`, in the weights' dtype.
+
+    The last layer computes only these vectors.
+    """
     return model.encode(batch, queries="first")
 
 

@@ -1,7 +1,7 @@
-"""The common base of tasks over texts and pairs of texts.
+"""The common base of tasks over texts and pairs of texts: classification and regression.
 
-A long text is read in windows. Their logits are averaged in training as in prediction, so that the
-loss is computed on the logits of the prediction.
+A long text is read in windows, overlapping parts, each a row of tokens. Their logits are averaged
+in training as in prediction, so that the loss is computed on the logits of the prediction.
 """
 
 from abc import abstractmethod
@@ -42,25 +42,29 @@ class TextTask(Task[Example, PredictionT]):
     """A task with a few logits per text or pair from the pooler."""
 
     labels: tuple[str, ...] = ()
+    """Names of the labels; empty for a task without."""
     windowing: Windowing = Windowing()  # noqa: RUF009 - frozen
+    """Treatment of long texts: windows, or a cut."""
     pairs: bool | None = field(default=None, kw_only=True)
     """Whether the training examples were pairs of texts; None where that is not known."""
     trained: TrainingColumns = field(default_factory=TrainingColumns, kw_only=True, compare=False)
+    """The columns that the model was trained on, which it looks for in other files."""
 
     pipeline = "text-classification"
     example_type = Example
-    fields = ("text", "pair")
-    columns = Columns
-    rows_are_windows = True
+    fields = ("text", "pair")  # the keys of an example that is given as a dictionary
+    columns = Columns  # the options for reading a file
+    rows_are_windows = True  # training may drop some windows of a very long text
     is_multi_label: ClassVar[bool] = False
     """Whether a text may have no label, or several."""
     are_classes_named: ClassVar[bool] = True
     """Whether labels are names of classes. If so, the class numbers in a table of Hugging Face's
     `datasets` are read as the names that the table gives them."""
-    stored: ClassVar[tuple[str, ...]] = ("pairs",)
+    stored: ClassVar[tuple[str, ...]] = ("pairs",)  # the fields that are kept in config.json
 
     @classmethod
     def restore(cls, loaded: LoadedModel) -> Self:
+        """Restore the task from its folder; a CrossEncoder of sentence-transformers reads pairs."""
         task = super().restore(loaded)
         folder = loaded.folder
         is_of_other_library = "pairs" not in loaded.model.task_settings
@@ -72,6 +76,8 @@ class TextTask(Task[Example, PredictionT]):
         self, source: ExampleSource, columns: Columns | None, *, labelled: bool
     ) -> ExampleReader:
         """Open the rows of a table; the model's training decides whether they are pairs.
+
+        `labelled` says whether to read labels, too. `columns` of None stands for the defaults.
 
         Raises:
             InputError: `columns` names a second text, but the model was trained on single texts.
@@ -149,7 +155,10 @@ class TextTask(Task[Example, PredictionT]):
     def encode(
         self, tokenizer: Tokenizer, examples: Sequence[Example], max_length: int, *, labelled: bool
     ) -> EncodedExamples:
-        """Encode each text or pair to a row, or to several windows."""
+        """Encode each text or pair to a row, or to several windows.
+
+        If `labelled`, the target is `labels`, as `targets` returns them.
+        """
         texts = ((example.text, example.pair) for example in examples)
         encoded = encode_windowed(tokenizer, texts, max_length, self.windowing)
         if not labelled:
@@ -157,12 +166,14 @@ class TextTask(Task[Example, PredictionT]):
         return replace(encoded, example_targets={"labels": self.targets(examples)})
 
     def outputs(self, model: BertModel, batch: Batch) -> Tensor:
+        """Compute the logits of the task's head, fp32 `[sequences, outputs]`."""
         assert self.head is not None
         return sequence_logits(model, batch, self.head)
 
     def distillation_loss(
         self, outputs: Tensor, teacher_outputs: Tensor, batch: Batch, temperature: float
     ) -> tuple[Tensor, Tensor]:
+        """Compare student and teacher by the mean logits of each text's rows."""
         logits = mean_over_rows(outputs, batch)
         teacher_logits = mean_over_rows(teacher_outputs, batch)
         return self.compare_with_teacher(logits, teacher_logits, temperature)
@@ -184,6 +195,7 @@ class LabelTask(TextTask[PredictionT]):
     """A task that decides on the `labels` of its training examples."""
 
     loss: LabelLoss = LabelLoss()  # noqa: RUF009 - frozen
+    """The loss, with the class weights that the user asked for."""
     label_kind: LabelKind | None = field(default=None, kw_only=True)
     """The type of labels that were passed in memory; None if they were strings."""
 
@@ -194,6 +206,7 @@ class LabelTask(TextTask[PredictionT]):
 
     @property
     def task_settings(self) -> dict[str, Any]:
+        """The settings in config.json, among them the type of the labels."""
         kind = {} if self.label_kind is None else {"label_kind": self.label_kind}
         return super().task_settings | kind
 
@@ -206,6 +219,7 @@ class LabelTask(TextTask[PredictionT]):
 
     @classmethod
     def restore(cls, loaded: LoadedModel) -> Self:
+        """Restore the task from its folder, with the labels that config.json names."""
         kind = loaded.model.task_settings.get("label_kind")
         return replace(super().restore(loaded), labels=loaded.labels, label_kind=kind)
 
@@ -216,4 +230,5 @@ class LabelTask(TextTask[PredictionT]):
         return replace(task, loss=loss, label_kind=teacher.label_kind)
 
     def fold_keys(self, example: Example) -> tuple[Any, Any]:
+        """Return the keys of group and stratum: equal texts stay together, labels are spread."""
         return example.content, example.label

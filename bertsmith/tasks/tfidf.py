@@ -32,9 +32,9 @@ more, which is scikit-learn's default."""
 def score_tfidf(train: Sequence[Example], held_out: Sequence[Example]) -> Baseline | None:
     """Score logistic regression on words and pairs of neighbouring words.
 
-    The method is fitted to training texts with at most `MAX_TRAIN_CHARS` characters in total. The
-    result is None if scikit-learn is not installed, the texts are pairs, or there are too many eval
-    texts or classes.
+    The method is fitted to training texts with at most `MAX_TRAIN_CHARS` characters in total, drawn
+    at random. The result is None if scikit-learn is not installed, the texts are pairs, or there
+    are too many eval texts or classes.
     """
     drawn = [train[index] for index in _draw(train)]
     targets = [str(example.label) for example in drawn]
@@ -82,6 +82,7 @@ def score_tfidf_of_several(
 
 
 def multi_label_scores(report: MultiLabelReport) -> dict[str, float]:
+    """Return the scores of a report that baselines show, by their names."""
     return {name: getattr(report, name) for name in ("micro_f1", "macro_f1", "subset_accuracy")}
 
 
@@ -102,7 +103,7 @@ def _fit_and_predict(
     has_pairs = any(example.pair is not None for example in train)
     if has_pairs or not 0 < num_classes <= MAX_CLASSES or _num_chars(held_out) > MAX_EVAL_CHARS:
         return None
-    several = isinstance(targets, np.ndarray)
+    several = isinstance(targets, np.ndarray)  # a text may have several labels
     model = build_tfidf(MAX_WEIGHTS // num_classes, several=several)
     if model is None:
         return None
@@ -142,7 +143,10 @@ def build_tfidf(
 
 
 def _draw(examples: Sequence[Example]) -> NDArray[np.int64]:
-    """Draw examples with at most `MAX_TRAIN_CHARS` characters in total; return their indices."""
+    """Draw examples with at most `MAX_TRAIN_CHARS` characters in total; return their indices.
+
+    All examples are taken, in their order, if they have no more characters.
+    """
     if _num_chars(examples) <= MAX_TRAIN_CHARS:
         return np.arange(len(examples))
     order = np.random.default_rng(0).permutation(len(examples))

@@ -4,6 +4,9 @@ The model is BERT's encoder with a linear layer on the first token of each word 
 2019, section 5.3), trained by cross entropy. Sentences that are too long for the model are read in
 overlapping windows. In training and in prediction, a word is labelled in the window that has most
 of its context, so each word counts once in the loss.
+
+Labels follow a *scheme*, such as IOB2, in which B-PER begins a span of words of the type PER. In
+the scheme "plain", a label describes one word. A label that breaks its scheme is *illegal*.
 """
 
 import math
@@ -72,6 +75,7 @@ LONG_LONE_SENTENCE = 200
 CHARACTER_SHARE = 0.99
 """If at least this share of the words are single characters, a file seems to have a character on
 each line, not a word. A few characters of such a file may consist of several code points."""
+# Parts of remarks on the training examples.
 SPLIT_ADVICE = f" ({option('split', 'characters')} labels each character)"
 NUMBERS_NOTE = "the labels are numbers, so each is for one word; entities need names, such as B-PER"
 CHARACTERS_NOTE = f"the words are single characters, but new text is split into words{SPLIT_ADVICE}"
@@ -92,29 +96,29 @@ class Tag(Task[TaggedSentence, TagPrediction]):
     """Whether scores count only the spans that follow the scheme."""
     loss: ClassLoss = ClassLoss()  # noqa: RUF009 - frozen
     note: str = field(default="", compare=False)
-    """Remark on the labels, shown after training."""
+    """Remark on the labels, shown beside their number."""
     label_kind: LabelKind | None = None
     """The type of labels that were passed in memory; None if they were strings."""
 
-    titles = ("text, with its labels",)
-    name = "tag"
+    titles = ("text, with its labels",)  # of the column of predictions
+    name = "tag"  # of the command, and of the loss in the journal
     baselines = WordBaselines()
-    noun = "sentence"
+    noun = "sentence"  # of an example, in messages
     settings = TagSettings
-    columns = TagColumns
-    kept_columns = ("repair", "strict")
+    columns = TagColumns  # the options for reading a file
+    kept_columns = ("repair", "strict")  # options that are fields of the task, too
     heads = ("tag",)
-    stored = ("scheme", "split")
+    stored = ("scheme", "split")  # the fields that are kept in config.json
     pipeline = "token-classification"
     example_type = TaggedSentence
-    fields = ("text",)
-    formats: ClassVar = {
+    fields = ("text",)  # the key of an example that is given as a dictionary
+    formats: ClassVar = {  # of files of predictions, by the ending of the name
         ".jsonl": jsonl,
         ".conll": conll,
         ".conllu": conllu,
     }
-    rows_stay_together = False
-    reads_tokens = True
+    rows_stay_together = False  # each window is a training example of its own
+    reads_tokens = True  # the head gives logits of every token
 
     def __post_init__(self) -> None:
         check_choice("scheme", self.scheme, get_args(Scheme))
@@ -122,6 +126,11 @@ class Tag(Task[TaggedSentence, TagPrediction]):
 
     @classmethod
     def select(cls, examples: list[TaggedSentence], settings: TagSettings) -> list[TaggedSentence]:
+        """Select the sentences to train on from those that have words.
+
+        Raises:
+            ExamplesError: no sentence has words.
+        """
         with_words = [sentence for sentence in examples if sentence.words]
         if not with_words:
             raise ExamplesError(
@@ -145,7 +154,8 @@ class Tag(Task[TaggedSentence, TagPrediction]):
 
     @classmethod
     def of_examples(cls, train: list[TaggedSentence], settings: TagSettings) -> Self:
-        file_scheme = train[0].scheme
+        """Build the task from training sentences, with their labels in the scheme to learn."""
+        file_scheme = train[0].scheme  # all sentences of a file have one scheme
         columns = settings.columns
         # In IOB1 the beginning of an entity is hard to predict (`TagSettings.learn`).
         scheme = settings.learn or ("IOB2" if file_scheme == "IOB1" else file_scheme)
@@ -155,7 +165,7 @@ class Tag(Task[TaggedSentence, TagPrediction]):
         for sentence in train:
             counts.update(with_scheme(sentence, scheme, settings.train).labels)
             remarks.update(sentence.remarks)
-            was_illegal = "repaired" in sentence.remarks
+            was_illegal = "repaired" in sentence.remarks  # when it was read, with `--repair`
             if was_illegal or count_illegal(sentence.labels, sentence.scheme) > 0:
                 num_illegal += 1
         names = tuple(sorted(counts))
@@ -179,6 +189,7 @@ class Tag(Task[TaggedSentence, TagPrediction]):
         """
         for sentence in examples:
             with_scheme(sentence, self.scheme, settings.eval)
+        # O is the label of a word outside of all spans.
         has_spans = any(label != OUTSIDE for sentence in examples for label in sentence.labels)
         if self.scheme != "plain" and settings.metric != "accuracy" and not has_spans:
             raise ExamplesError(
@@ -205,6 +216,7 @@ class Tag(Task[TaggedSentence, TagPrediction]):
 
     @property
     def task_settings(self) -> dict[str, Any]:
+        """The settings in config.json, among them the type of the labels."""
         kind = {} if self.label_kind is None else {"label_kind": self.label_kind}
         return super().task_settings | kind
 
@@ -237,6 +249,7 @@ class Tag(Task[TaggedSentence, TagPrediction]):
         """
         row = record.get("row", 0)
         value = record.get("words", record.get("text"))
+        # A text, or neither, which `single_text` refuses by name.
         if "words" not in record and isinstance(value, str | None):
             return parse_line(row, single_text(record), TagColumns(split=self.split))
         words = as_list(value, "words", "a string, or a list of words")
@@ -279,6 +292,7 @@ class Tag(Task[TaggedSentence, TagPrediction]):
             # A student learns the teacher's labels at the first token of each word. Label 0 marks
             # these tokens; its value is not read.
             labels = [np.zeros(len(example.words), dtype=np.int64) for example in examples]
+        # Other tokens than the first one of a word get the label -100, which losses ignore.
         return replace(encoded, token_targets={"labels": label_pieces(encoded, labels)})
 
     def num_predictions(self, batch: Batch, *, distilled: bool = False) -> int:
@@ -287,6 +301,7 @@ class Tag(Task[TaggedSentence, TagPrediction]):
 
     def notes(self, examples: Sequence[TaggedSentence], encoded: EncodedExamples) -> list[str]:
         """List remarks on training sentences that look like mistakes."""
+        # Entities that begin or end within a word were extended to whole words.
         num_within = sum(sentence.remarks.count("misaligned_entities") for sentence in examples)
         are_numbers = all(label.isdecimal() for label in self.labels)
         alike = look_alike(self.labels)
@@ -360,6 +375,7 @@ class Tag(Task[TaggedSentence, TagPrediction]):
         """
         predictions = []
         for index, example in enumerate(examples):
+            # `alignment` has the words that are labelled in each row, and their first tokens.
             rows = [(encoded.alignment[row], outputs[row]) for row in encoded.rows_of(index)]
             predictions.append(self._decide(example, rows))
         return predictions
@@ -378,6 +394,7 @@ class Tag(Task[TaggedSentence, TagPrediction]):
         labels = [self.labels[number] for number in probabilities.argmax(-1).tolist()]
         is_repaired = self.repair and count_illegal(labels, self.scheme) > 0
         if is_repaired:
+            # To the same scheme: the spans stay, and get legal labels.
             labels = convert_labels(labels, self.scheme, self.scheme)
         return TagPrediction(
             sentence=sentence,
@@ -417,9 +434,14 @@ class Tag(Task[TaggedSentence, TagPrediction]):
         )
 
     def labels_of(self, example: TaggedSentence) -> Collection[str]:
+        """Return the types of a sentence's spans, such as PER, each of which a fold should have."""
         return span_types(example.labels, example.scheme)
 
     def fold_keys(self, example: TaggedSentence) -> tuple[Any, Any]:
+        """Return the words, as equal sentences stay in one fold, and the types of the spans.
+
+        Sentences with the same types are spread evenly over the folds.
+        """
         return example.content, tuple(span_types(example.labels, example.scheme))
 
     def describe_target(self) -> str:
@@ -427,7 +449,7 @@ class Tag(Task[TaggedSentence, TagPrediction]):
 
 
 def _are_split_characters(sentences: Sequence[TaggedSentence]) -> bool:
-    """Return whether words are single characters that would be joined to words in new text.
+    """Return whether the words are single characters, some of which form words in new text.
 
     A Chinese character is a word in new text, too; adjacent letters or digits form one word.
     """
@@ -437,6 +459,7 @@ def _are_split_characters(sentences: Sequence[TaggedSentence]) -> bool:
     if num_single < CHARACTER_SHARE * num_words:
         return False
     for sentence in sentences:
+        # A word of several characters becomes a space, which ends the words around it.
         text = "".join(word if len(word) == 1 else " " for word in sentence.words)
         if any(end - start > 1 for start, end in find_words(text)):
             return True
@@ -459,7 +482,11 @@ def scheme_note(
     repaired: bool,
     remarks: Counter[Remark],
 ) -> str:
-    """Describe the scheme of the training labels, and the repairs that were made."""
+    """Describe the scheme of the training labels, and the repairs that were made.
+
+    `num_illegal` counts the sentences with labels that break `file_scheme`. `repaired` says whether
+    these were replaced when the file was read.
+    """
     notes: list[str] = []
     if model_scheme != "plain":
         is_same = file_scheme == model_scheme
@@ -473,4 +500,4 @@ def scheme_note(
     return f" ({'; '.join(notes)})" if notes else ""
 
 
-TASK = Tag
+TASK = Tag  # imported by catalog.py, which names this module

@@ -1,4 +1,4 @@
-"""Means of vectors over the tokens of each row, without special tokens."""
+"""Means of vectors over the tokens of a row, where each token of the vocabulary has a vector."""
 
 from collections.abc import Collection
 
@@ -15,7 +15,8 @@ def mean_of_tokens(
 ) -> NDArray[np.float32]:
     """Average the vectors of each row's tokens, fp32 `[rows, columns]`.
 
-    `vectors` are fp32 `[vocabulary, columns]`. A row of special tokens alone gets zeros.
+    `vectors` has a row for each token of the vocabulary, fp32 `[vocabulary, columns]`. Special
+    tokens do not count; a row of special tokens alone gets zeros.
     """
     ids = texts.ids.flat.astype(np.int64)
     is_ordinary = ~np.isin(ids, list(special_ids))

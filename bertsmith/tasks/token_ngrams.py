@@ -1,7 +1,8 @@
 """TF-IDF over tokens and pairs of neighbouring tokens.
 
-Tokens of the model's vocabulary are counted instead of words. So all languages are treated alike,
-and a prediction needs no further vocabulary.
+A linear head reads these numbers beside the encoder's vector of a text. Tokens of the model's
+vocabulary are counted instead of words. So all languages are treated alike, and a prediction needs
+no further vocabulary.
 """
 
 from collections.abc import Collection
@@ -14,6 +15,7 @@ from numpy.typing import NDArray
 from bertsmith.data.encoded_examples import EncodedExamples
 
 Keys = NDArray[np.int64]
+"""Numbers that stand for n-grams; see `TokenNgrams`."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +67,7 @@ class TokenNgrams:
         special_ids: Collection[int],
         max_ngrams: int,
     ) -> Self:
-        """Collect the `max_ngrams` n-grams that occur in the most texts."""
+        """Collect the `max_ngrams` n-grams that occur in the most texts, and their idf."""
         text_of_ngram, keys = _find_ngrams(texts, vocab_size, special_ids)
         # An n-gram counts once in each text, however often it occurs there.
         keys_and_texts = np.unique(np.stack([keys, text_of_ngram]), axis=1)
@@ -83,11 +85,12 @@ class TokenNgrams:
     def transform(self, texts: EncodedExamples) -> SparseRows:
         """Compute TF-IDF of texts: (1 + ln count) * idf, each row scaled to length 1."""
         text_of_ngram, keys = _find_ngrams(texts, self.vocab_size, self.special_ids)
+        # The index that each key has in `self.keys`, if it is there, which `is_known` says.
         columns = np.searchsorted(self.keys, keys)
         is_known = np.zeros(len(keys), dtype=bool)
         if len(self.keys):
             is_known = self.keys[np.minimum(columns, len(self.keys) - 1)] == keys
-        width = max(len(self.keys), 1)
+        width = max(len(self.keys), 1)  # no division by 0 without n-grams
         # The entry of an n-gram in a text has the flat index text * width + column.
         flat_indices = text_of_ngram[is_known] * width + columns[is_known]
         entries, counts = np.unique(flat_indices, return_counts=True)

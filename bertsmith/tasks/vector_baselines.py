@@ -1,4 +1,4 @@
-"""The baseline of sentence embeddings."""
+"""The baseline of sentence embeddings: the vectors that fine-tuning has to improve."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -16,7 +16,7 @@ class VectorBaselines(Baselines):
         held_out: Sequence[Any],
         initial_scores: Mapping[str, float],
     ) -> list[Baseline]:
-        # The evaluation before training has scored the cosines already.
+        # The evaluation before training has scored the cosines already, unless it was left out.
         if not initial_scores:
             return []
         return [Baseline("cosine", "cosine of the vectors before fine-tuning", initial_scores)]

@@ -1,4 +1,10 @@
-"""Losses of text vectors: functions from the vectors of a group of examples to a number."""
+"""Losses of text vectors: functions from the vectors of a group of examples to a number.
+
+A group is the examples of `finetune embed` that are compared with one another. An example is an
+anchor and its positive, a text that belongs to it, perhaps with negatives or with a score.
+`cosines` and `target_cosines` are those of anchors with their positives, and those that the scores
+ask for.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -78,6 +84,7 @@ def angle_loss(group: RelatedVectors) -> Tensor:
 def _order_loss(similarities: Tensor, group: RelatedVectors) -> Tensor:
     """Compute the loss of `cosent_loss` for any similarities, fp32 `[examples]`."""
     assert group.target_cosines is not None
+    # The targets have the order of the scores, and only their order counts.
     scaled, targets = similarities / group.temperature, group.target_cosines
     # [examples i, examples j], of which only the pairs count where i has the higher score.
     differences = scaled - scaled[:, None]
@@ -164,7 +171,7 @@ class CheckedLoss:
             ConfigError: the function did not return a tensor of one number.
         """
         loss = self.function(group)
-        if not isinstance(loss, Tensor) or loss.dim():
+        if not isinstance(loss, Tensor) or loss.dim():  # a scalar has no dimension
             is_tensor = isinstance(loss, Tensor)
             found = f"a tensor {list(loss.shape)}" if is_tensor else type(loss).__name__
             raise ConfigError(

@@ -21,6 +21,7 @@ class TextVector:
 
     vector: NDArray[np.float32]
     is_truncated: bool = False
+    """Whether the end of the text was cut off, as it was longer than the model reads."""
     num_windows: ClassVar[int] = 1  # no vector is computed in windows
 
     @property
@@ -40,10 +41,14 @@ class TextVector:
 
 @dataclass(frozen=True)
 class Vectors:
-    """The vectors of an example's texts, fp32 `[texts, hidden]`, in their order."""
+    """The vectors of an example's texts, fp32 `[texts, hidden]`, in their order.
+
+    The first two texts are those whose similarity is predicted.
+    """
 
     vectors: NDArray[np.float32]
     is_truncated: bool
+    """Whether a text was longer than the model reads and was cut."""
     num_windows: ClassVar[int] = 1  # no vector is computed in windows
 
     @property
@@ -51,7 +56,8 @@ class Vectors:
         """The cosine similarity of the first two texts, from -1 to 1."""
         first, second = self.vectors[:2].astype(np.float64)
         norms = np.linalg.norm(first) * np.linalg.norm(second)
-        # The cosine of equal vectors may be rounded to above 1. A vector with nan gives nan.
+        # 1e-12: no division by 0 for a vector of zeros. The cosine of equal vectors may be rounded
+        # to above 1. A vector with nan gives nan.
         return float(np.clip(first @ second / max(norms, 1e-12), -1, 1))
 
     @property

@@ -1,4 +1,4 @@
-"""The baseline of token classification."""
+"""The baseline of token classification: a simple method that a model must beat."""
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
@@ -27,6 +27,7 @@ class WordBaselines(Baselines):
         label_counts = Counter(label for sentence in train for label in sentence.labels)
         label_of_new_words = most_frequent(label_counts)
         label_of_word = {word: most_frequent(labels) for word, labels in counts.items()}
+        # The scheme of the labels, such as IOB2. In the scheme "plain" there are no entities.
         scheme = train[0].scheme
         total = TagCounts(scheme)
         try:

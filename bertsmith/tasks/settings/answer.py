@@ -1,4 +1,7 @@
-"""Settings of `finetune answer`."""
+"""Settings of `finetune answer`; their docstrings are its help texts.
+
+The `columns` of a settings class are the options for reading its files.
+"""
 
 from dataclasses import dataclass, field
 from pathlib import Path

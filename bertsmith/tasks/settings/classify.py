@@ -1,4 +1,8 @@
-"""Settings of `finetune classify`."""
+"""Settings of `finetune classify`; their docstrings are its help texts.
+
+A head, here, is what learns from the labels: see the field `head`. Each has options that it has no
+use for, which are refused. `Advanced` marks a setting that only --help-all shows.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
@@ -21,14 +25,14 @@ RecurrentPooling = Literal["max", "last"]
 Metric = Literal["accuracy", "macro_f1", "micro_f1", "matthews_correlation"]
 
 OF_SERIES = ("seeds", "folds", "average")
-"""Options for several runs, which only the head fine-tuned can have."""
+"""Options for several runs, which only the head "fine-tuned" can have."""
 ONE_RUN = {
     "linear": "the seed hardly changes it",
     "counts": "the seed hardly changes it",
     "contrastive": "only fine-tuned models are compared and averaged",
     "auto": "it trains one model",
 }
-"""Why a head has no use for the options of several runs."""
+"""Reasons, in messages, why a head has no use for the options of several runs."""
 CORPUS_HEADS = ("linear", "auto")
 """Heads that may learn from a corpus, too."""
 OF_TRAINING = (
@@ -127,7 +131,7 @@ class ClassifySettings(LossSettings, WindowSettings):
         self._check_corpus()
         self._check_minutes()
         unused = UNUSED_OPTIONS[self.head]
-        checked_elsewhere = ("corpus", "minutes")
+        checked_elsewhere = ("corpus", "minutes")  # above, with messages of their own
         self._check_unused([name for name in unused if name not in checked_elsewhere])
         if self.average and self.seeds is None:
             raise ConfigError(
@@ -193,7 +197,7 @@ class ClassifySettings(LossSettings, WindowSettings):
         self.check_positive("minutes")
 
     def changed_options(self, names: Sequence[str]) -> tuple[str, ...]:
-        """Return those of `names` that the user has set to something else than their defaults."""
+        """Return the names of those options, among `names`, whose values are not the defaults."""
         defaults = {each.name: each.default for each in fields(self)}
         return tuple(name for name in names if getattr(self, name) != defaults[name])
 
@@ -221,7 +225,7 @@ class ClassifySettings(LossSettings, WindowSettings):
         }
         changes["head"] = head
         if head == "fine-tuned" and self.eval == NOT_GIVEN:
-            changes["eval"] = IN_MEMORY
+            changes["eval"] = IN_MEMORY  # a placeholder, since this head needs eval examples
         return replace(self, **changes)
 
     def for_linear_head(self, out: Path) -> Self:
@@ -241,26 +245,32 @@ class ClassifySettings(LossSettings, WindowSettings):
     def for_fold(self, out: Path) -> Self:
         """Return the settings of a training in a cross-validation, which writes a new folder.
 
-        Its eval examples are not those of the settings, and no other service hears of it.
+        The training gets its eval examples, a part of the training examples, in memory. No service
+        of `report_to` hears of it.
         """
         return replace(self, out=out, eval=IN_MEMORY, overwrite=False, resume=False, report_to=None)
 
     def for_one_run(self) -> Self:
+        """Return the settings of a single run of a series, without an average."""
         corpus = self.corpus if self.head in CORPUS_HEADS else None  # else it is for the average
         return replace(self, seeds=None, folds=None, resume=False, average=False, corpus=corpus)
 
     @property
     def begins_at_random(self) -> bool:
+        """Whether no weight of `model` is used."""
         return self.from_scratch or self.cell is not None
 
     @property
     def needs_held_out(self) -> bool:
+        """Whether eval examples choose the best weights; the other heads are fitted without."""
         return self.head == "fine-tuned"
 
     @property
     def sources(self) -> Sources:
+        """The files of training and of eval examples; None for the second if there is none."""
         return self.train, None if self.eval == NOT_GIVEN else self.eval
 
     @property
     def score_key(self) -> str:
+        """The key of the score that chooses the best weights, among the eval scores."""
         return self.metric or ("micro_f1" if self.multi_label else "accuracy")

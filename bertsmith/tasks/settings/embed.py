@@ -1,4 +1,8 @@
-"""Settings of `finetune embed`."""
+"""Settings of `finetune embed`; their docstrings are its help texts.
+
+`Advanced` marks a setting that only --help-all shows. The `columns` of a settings class are the
+options for reading its files.
+"""
 
 from dataclasses import dataclass, field
 from typing import Annotated, Literal
@@ -34,6 +38,8 @@ class EmbedSettings(FinetuneSettings):
     square of their number; --eval-limit uses fewer pairs.
     """
 
+    # A call of Python may pass a function, which `loss_name` converts to its name. A recipe (a TOML
+    # file of settings) may not name a loss of the user's own, since that is code to run.
     loss: Annotated[Literal["auto"] | Loss | str, tyro.conf.arg(help=LOSS_HELP)] = field(
         default="auto", metadata={OTHER_FORMS: loss_name, NAMES_CODE: is_own_loss}
     )
@@ -62,6 +68,7 @@ class EmbedSettings(FinetuneSettings):
         self.check_positive("temperature")
         self.check_positive("group_size", allowed="1 or more")
         check_loss(self.loss)
+        # Auto may choose the contrastive loss, which compares the rows of a group.
         compares_rows = self.loss == "auto" or loss_entry(self.loss).compares_rows
         if compares_rows and min(self.group_size, self.batch_size) < 2:
             raise ConfigError(

@@ -1,4 +1,9 @@
-"""Settings of every fine-tuning; tasks add their own by inheritance."""
+"""Settings of every fine-tuning; tasks add their own by inheritance.
+
+The docstrings of the fields are the help texts of `bertsmith finetune`. `Advanced` marks a setting
+that only --help-all shows. The metadata `FREE` marks a setting that may have another value when a
+run is resumed; all others must be equal.
+"""
 
 import math
 from dataclasses import dataclass, field, replace
@@ -19,8 +24,8 @@ NOT_GIVEN = Path()
 so that code that needs the path has no case for None; run.json shows it as ".". It equals the path
 of the current folder. So where the user may name the current folder, test with `is NOT_GIVEN`."""
 Sources = tuple[ExampleSource, ExampleSource | None]
-"""Sources of training and of eval examples. The second source is None if eval examples have none of
-their own, as where they are held out of the training examples."""
+"""Sources of training and of eval examples: files, or rows in memory. The second source is None if
+there are no eval examples, or if they are taken from the training examples."""
 
 
 @dataclass(frozen=True)
@@ -107,6 +112,12 @@ class FinetuneSettings(Compute):
     """Options for reading the files."""
 
     def __post_init__(self) -> None:
+        """Check the settings, each alone and with the others.
+
+        Raises:
+            ConfigError: two options exclude each other.
+            SettingError: a value is not allowed.
+        """
         super().__post_init__()
         if self.epochs is not None and self.steps is not None:
             raise ConfigError(
@@ -131,6 +142,7 @@ class FinetuneSettings(Compute):
         )
 
     def _check_repeats(self) -> None:
+        """Check the options of a series of runs, `seeds` and `folds`."""
         if self.seeds is not None and self.folds is not None:
             raise ConfigError(
                 f"{option('seeds')} and {option('folds')} exclude each other. Give one of them."
@@ -211,7 +223,7 @@ class FinetuneSettings(Compute):
 
 @dataclass(frozen=True)
 class WindowSettings(FinetuneSettings):
-    """Settings of a task that divides long texts into windows."""
+    """Settings of a task that divides long texts into windows, overlapping parts."""
 
     long_texts: Advanced[LongTexts] = "window"
     """Treatment of texts longer than --max-length: window reads all of them in overlapping windows,
@@ -225,4 +237,5 @@ class WindowSettings(FinetuneSettings):
 
     @property
     def windowing(self) -> Windowing:
+        """The treatment of long texts, with defaults for what is left open."""
         return Windowing.of_settings({"long_texts": self.long_texts, "stride": self.stride})

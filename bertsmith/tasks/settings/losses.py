@@ -1,4 +1,7 @@
-"""Settings of the loss of tasks that choose among labels."""
+"""Settings of the loss of tasks that choose among labels; their docstrings are help texts.
+
+`Advanced` marks a setting that only --help-all shows.
+"""
 
 import math
 from collections.abc import Mapping
@@ -10,6 +13,7 @@ from bertsmith.system.compute import Advanced
 from bertsmith.tasks.settings.finetune import FinetuneSettings
 
 BALANCED = "balanced"
+"""Value of `class_weights` by which each label has the same total weight."""
 
 
 def allowed_weights(label: str = "spam") -> str:

@@ -1,4 +1,8 @@
-"""Settings of `finetune tag`."""
+"""Settings of `finetune tag`; their docstrings are its help texts.
+
+`Advanced` marks a setting that only --help-all shows. The `columns` of a settings class are the
+options for reading its files.
+"""
 
 from dataclasses import dataclass, field
 from pathlib import Path

@@ -20,14 +20,15 @@ class VectorLossEntry:
     """The function of a loss, its help text, and the examples that it needs."""
 
     implementation: str
-    """The function, a `VectorLoss` (tasks/vector_losses.py), as "module:function"."""
+    """The function, as "module:function". It takes the vectors of a group of examples, and returns
+    the loss as a number."""
     summary: str = ""
     """Sentence for `--help` on what the loss teaches."""
     kind: Literal["pairs", "scored"] | None = None
     """Kind of examples that the loss learns from: pairs that belong together, or pairs with a
     score. None if it can learn from both."""
     compares_rows: bool = True
-    """Whether the loss compares the rows of a group with one another."""
+    """Whether the loss compares the rows (examples) of a group with one another."""
 
 
 VECTOR_LOSSES: dict[str, VectorLossEntry] = {
@@ -96,6 +97,7 @@ def loss_name(value: str | Callable[..., Any]) -> str:
     if isinstance(value, str):
         return value
     module, name = getattr(value, "__module__", ""), getattr(value, "__name__", "")
+    # Only a function at the top of its module is found there by its name.
     if not name or getattr(sys.modules.get(module), name, None) is not value:
         raise SettingError(
             "loss",
