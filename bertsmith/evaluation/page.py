@@ -329,7 +329,7 @@ def draw_scatter(points: Sequence[Point]) -> Chart | None:
         "Predicted over right numbers",
         "right",
         "predicted",
-        [
+        [  # each series has a name, points, a style and a color
             Series("examples", points, "points", 0),
             Series("predicted = right", [(low, low), (high, high)], "line", 2),
         ],

@@ -110,6 +110,7 @@ class _Pairing(Generic[Gold]):
                     return
                 paired_ids.append(gold_id)
             if row is None or prediction is None:
+                # The lengths of both files: what was read, and the rest of the longer one.
                 num_rows = position - (row is None) + sum(1 for _ in rows)
                 num_predictions = position - (prediction is None) + sum(1 for _ in predicted)
                 raise self._count_error(num_rows, num_predictions)

@@ -194,8 +194,8 @@ def _group_rows(sizes: Sequence[int]) -> Iterator[list[int]]:
 def _merge_windows(spans: _Spans, question_of_row: Indices) -> _Spans:
     """Select each question's best `NUM_CANDIDATES` spans without duplicates, the best first.
 
-    `question_of_row` is int64 `[rows]`. Of equal scores the earlier start wins, then the shorter
-    span.
+    Windows overlap, so a span may be in two of them. `question_of_row` is int64 `[rows]`. Of equal
+    scores the earlier start wins, then the shorter span.
     """
     spans = _Spans(question_of_row[spans.owners], spans.firsts, spans.lasts, spans.scores)
     spans = spans[np.lexsort((-spans.scores, spans.lasts, spans.firsts, spans.owners))]
@@ -213,7 +213,9 @@ def _merge_windows(spans: _Spans, question_of_row: Indices) -> _Spans:
 def _locate(spans: _Spans, offsets: NDArray[np.int32], null_score: float) -> SpanCandidates:
     """Convert token spans to characters of the context, leaving out empty ones.
 
-    A span is empty if its tokens are only white space, for which byte-level BPE has tokens.
+    `offsets` has the first character of each token of the context and one past its last, int32
+    `[tokens, 2]`. A span is empty if its tokens are only white space, for which byte-level BPE has
+    tokens.
     """
     starts, stops = offsets[spans.firsts, 0], offsets[spans.lasts, 1]
     is_text = stops > starts

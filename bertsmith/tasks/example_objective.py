@@ -225,8 +225,8 @@ class FineTuning(Objective[BertModel, Batch]):
     def _divide(self, chosen: list[int]) -> Iterator[list[int]]:
         """Divide the examples at the indices `chosen` into micro-batches; yield their indices.
 
-        A task with a `group_size` has groups of that size in the order of `chosen`. Otherwise each
-        share is divided into micro-batches of examples of similar length.
+        If the loss compares `group_size` examples with one another, each micro-batch is a group of
+        that size, in the order of `chosen`. Otherwise the shares are divided by length.
         """
         size = self.task.group_size
         if size is not None:
@@ -234,6 +234,8 @@ class FineTuning(Objective[BertModel, Batch]):
                 yield chosen[first : first + size]
             return
         lengths = self.train.encoded.lengths
+        # Each share has long and short examples and about as many tokens as the others; a
+        # micro-batch of a share has examples of similar length.
         for positions in deal_by_length([lengths[i] for i in chosen], self.num_shares):
             share = [chosen[position] for position in positions]
             share_lengths = [lengths[i] for i in share]

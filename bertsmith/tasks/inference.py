@@ -123,7 +123,7 @@ class LoadedModel:
         )
 
 
-@usual_modes()
+@usual_modes()  # whatever modes of torch the caller has set, such as autocast
 def load_for_inference(
     folder: ModelFolder,
     *,
@@ -164,6 +164,7 @@ def load_for_inference(
             "fine-tune it, which begins with new ones."
         )
     tokenizer = folder.tokenizer
+    # The requested length or else the tokenizer's, at most what the model reads.
     limit = max_text_length(tokenizer, model.config.max_length, max_length)
     torch_device = select_device(device)
     chosen: InferencePrecision = "fp32"
@@ -280,7 +281,7 @@ def compute_groups(
 
     def compute_group(group: list[int]) -> tuple[list[int], Tensor]:
         batch = make_batch(group)
-        # The usual modes: settings of torch that a caller changed do not apply.
+        # `usual_modes` also holds on the threads that compute other groups.
         with usual_modes(), torch.inference_mode():
             outputs = compute(model, batch.to(device)).float().cpu()
         # `order` has the batch's sequences as indices into `group`.
@@ -290,7 +291,7 @@ def compute_groups(
     if was_training:
         model.eval()
     try:
-        with on_usable_threads():
+        with on_usable_threads():  # not more threads than a container has cores
             max_tokens = BYTES_PER_FORWARD_PASS // model.embeddings.word.weight.element_size()
             num_tokens = sum(lengths)
             num_groups = math.ceil(num_tokens / max_tokens)

@@ -103,6 +103,8 @@ class LinearTask(LabelTask[PredictionT]):
         if corpus is None and not len(head.ngrams):  # as in a contrastive head
             return compute_in_order(model, encoded.rows, logits_of_vectors)
         text_of_row = encoded.example_of_row()
+        # `transform` computes the TF-IDF of each text, which is multiplied by the weights:
+        # `[texts, labels]`.
         ngram_logits = head.ngrams.transform(encoded).multiply(head.ngram_weights)
         logits = ngram_logits[text_of_row]
         if corpus is not None:

@@ -86,6 +86,7 @@ class MinimalPairs(InferenceTask[MinimalPair, PairScores]):
         for group, log_probs_of_group in compute_groups(
             model, copies.lengths, copies.pack, log_probs
         ):
+            # A row has several copies in a group; `add.at` adds all of them.
             np.add.at(scores, copies.row[group], log_probs_of_group.numpy())
         return scores
 

@@ -209,6 +209,7 @@ class Predictor(LoadedDefinition[DefinitionT_co]):
             InputError: a value is missing or of another type; names its position.
         """
         check_no_pair(inputs, "examples")  # a tuple of two texts, which might be one pair
+        # Lists, arrays and columns of tables are accepted; an error shows how to make a list.
         items = as_items(inputs, "examples", _list_of_columns(self.definition.fields))
         total = len(items) if isinstance(items, Sized) else None
         # `advance` moves the bar on by a number of examples.
@@ -313,13 +314,14 @@ class Predictor(LoadedDefinition[DefinitionT_co]):
             check_names_file(data)
             data = Path(data)
         source = as_named(data, "data")
-        if source is None:
+        if source is None:  # neither a file, nor a table, nor a list of dictionaries
             raise InputError(
                 f"data: found {name_type(data)}. Give a table or rows with texts and labels, such "
                 'as {"text": texts, "label": labels}, or the name of a file.'
             )
         # The predictor's own options, such as `repair`, apply unless the call gives others.
         own_options = {name: getattr(definition, name) for name in definition.kept_columns}
+        # An unknown option, or a wrong value, is an error.
         options = from_mapping(definition.columns, own_options | columns, "evaluate")
         check_delimiter(options, source)
         accumulator, num_skipped = accumulate_rows(
@@ -444,6 +446,7 @@ class Predictor(LoadedDefinition[DefinitionT_co]):
                 self.unknown_tokens.add(rows.ids.flat, loaded.tokenizer)
                 self.unknown_tokens.warn(loaded.folder.path)
                 yield from text_vectors.vectors(loaded.model, rows)
+                # The bar's function, which is defined below, before any vector is computed.
                 advance(len(chunk))
 
         with _progress("encoding", total, shown=show_progress) as advance:
@@ -539,8 +542,9 @@ class Predictor(LoadedDefinition[DefinitionT_co]):
         """
         folder = copy_folder(self.loaded.folder.path, Path(out), overwrite=overwrite)
         if isinstance(self.definition, Task):
+            # The model may be in a subfolder, as in folders of sentence-transformers.
             write_task_settings(model_directory(folder), named_settings(self.definition))
-        rename_card(folder)
+        rename_card(folder)  # the model card names the folder
         return folder
 
 

@@ -320,6 +320,7 @@ class Answer(Task[Question, AnswerPrediction]):
             f"answers are long, so predicted ones may have up to {longest_predicted} tokens "
             f"({deciding_option})"
         )
+        # Each line begins with a count; there is none for a count of 0.
         return [
             *([long_answers] if longest_predicted > MAX_ANSWER_LENGTH else []),
             *line_with_count(num_moved, f"answer was {moved}", f"answers were {moved}"),

@@ -93,6 +93,7 @@ def held_out_kind(settings: EmbedSettings, train: ExampleSource) -> Kind | None:
     """Return the kind that eval examples must have; None if the eval file decides."""
     if settings.metric != "score":  # a metric of one of the kinds
         return next(kind for kind, names in METRICS_OF_KIND.items() if settings.metric in names)
+    # The reader finds the kind of the file by its columns.
     reader = RelatedReader(train, settings.columns)
     with suppress(InputError):  # only the names of the columns are needed here
         reader.read(1)
@@ -294,7 +295,7 @@ class Embed(Task[RelatedTexts, Vectors]):
         reader = RelatedReader(
             train_source,
             columns,
-            kind_of_loss(settings.loss),
+            kind_of_loss(settings.loss),  # None: as the columns of the file say
             # No loss of the catalog reads the negatives of scored pairs, but a user's own loss may.
             keeps_negatives=is_own_loss(settings.loss),
         )

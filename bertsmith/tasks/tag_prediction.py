@@ -103,8 +103,8 @@ class TagPrediction:
         types = span_types(self.names, self.scheme)
         offsets = self.sentence.offsets
         marks = [
-            Mark(offsets[first][0], offsets[last - 1][1], label, color_of(label, types))
-            for label, first, last in find_spans(self.label_names, self.scheme)
+            Mark(offsets[first][0], offsets[stop - 1][1], label, color_of(label, types))
+            for label, first, stop in find_spans(self.label_names, self.scheme)
         ]
         return mark_spans(self.sentence.text, marks)
 
@@ -135,9 +135,9 @@ class TagPrediction:
         offsets = self.sentence.offsets
         probabilities = self.label_probabilities
         entities = []
-        for label, first, last in find_spans(self.label_names, self.scheme):
-            start, end = offsets[first][0], offsets[last - 1][1]
-            mean_probability = sum(probabilities[first:last]) / (last - first)
+        for label, first, stop in find_spans(self.label_names, self.scheme):
+            start, end = offsets[first][0], offsets[stop - 1][1]
+            mean_probability = sum(probabilities[first:stop]) / (stop - first)
             entities.append(Entity(label, text[start:end], start, end, mean_probability))
         return entities
 

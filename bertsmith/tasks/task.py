@@ -264,7 +264,7 @@ class Task(TaskHooks[ExampleT, PredictionT]):
             train = cls.select(examples, settings)
             cls.check_train(train, settings)
             task = cls.of_examples(train, settings)
-        if isinstance(reader, RecordReader):
+        if isinstance(reader, RecordReader):  # of a table, whose columns the model remembers
             task = replace(task, trained=reader.columns_read())  # type: ignore[type-var]
         if eval_source is None:  # there are no eval examples
             return TaskDataset(task, train, [], reader.num_skipped)
