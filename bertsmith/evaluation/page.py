@@ -206,7 +206,8 @@ def write_evaluation_page(
     Args:
         evaluation: the report with the scores.
         baselines: simple methods, whose scores are shown beside those of the model.
-        model, data: the model and the file as the page names them.
+        model: the model's folder, which the page names.
+        data: the file of the examples, which the page names.
     """
     # Of numbers, the page shows the mean error of each length group: 1 minus the mean score.
     largest_error = max((abs(1 - group.score) for group in survey.lengths()), default=0.0) or 1.0

@@ -193,7 +193,7 @@ def _score_label_sets(gold: Path, predictions: Path, columns: ClassColumns) -> M
     reader = ExampleReader(
         gold, columns, is_multi_label=True, needs_text=False, compared_labels=compared
     )
-    # Numbers of texts by label: that have it and are predicted to, are predicted to, and have it.
+    # Numbers of texts, by label, whose label is right and predicted; is predicted; is right.
     both, predicted, support = Counter[str](), Counter[str](), Counter[str]()
     num_texts = num_exact = 0
     for example, prediction in pair_rows(gold, reader, predictions, several=True):

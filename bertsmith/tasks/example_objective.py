@@ -148,8 +148,8 @@ class FineTuning(Objective[BertModel, Batch]):
         self.train = train
         self.held_out = held_out
         self.batch_size = batch_size
-        # Not more shares than groups of examples, or without groups than examples: no share may be
-        # empty. A loss that compares `group_size` examples with one another needs them together.
+        # No share may be empty, so there are at most as many as examples in a step. If the loss
+        # compares groups of examples, there are at most as many as groups, which stay whole.
         self.num_shares = min(num_shares, -(-batch_size // (task.group_size or 1)))
         self.micro_batch_tokens = micro_batch_tokens
         self.seed = seed

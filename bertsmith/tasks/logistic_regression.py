@@ -95,8 +95,9 @@ def fit(
     bias_strength = 1 / (bias_variance * num_texts)
 
     def compute_loss(all_weights: Tensor) -> tuple[Tensor, Tensor]:
-        """Compute the mean loss with its penalty, and the gradient, by all weights `[sum(sizes),
-        outputs]`.
+        """Compute the mean loss with its penalty, and its gradient by `all_weights`.
+
+        Both are fp32 `[sum(sizes), outputs]`.
         """
         dense_weights, sparse_weights, bias = torch.split(all_weights, sizes)
         logits = dense @ dense_weights + sparse.multiply(sparse_weights) + bias
@@ -107,8 +108,8 @@ def fit(
             losses = -(logits.log_softmax(1) * gold)
             errors = logits.softmax(1) - gold
         loss = (losses * loss_weights).sum()
-        # `errors` are the derivatives by the logits. The products with the features are those by
-        # the weights.
+        # `errors` are the derivatives of the losses by the logits. Multiplied by the features, they
+        # are the derivatives by the weights.
         errors = errors * loss_weights
         penalized = all_weights[:-1]  # all but the biases
         gradient = torch.cat(

@@ -73,7 +73,7 @@ class BinaryLoss(LabelLoss):
 
         `logits` and `labels` are fp32 `[texts, labels]`; labels are 0 or 1.
         """
-        # A label of 0 becomes half of the smoothing, a label of 1 as much below 1.
+        # With the smoothing s, a label of 0 becomes s / 2, and a label of 1 becomes 1 - s / 2.
         smoothed = labels * (1 - self.label_smoothing) + 0.5 * self.label_smoothing
         weights = None if self.weights is None else logits.new_tensor(self.weights)
         losses = F.binary_cross_entropy_with_logits(

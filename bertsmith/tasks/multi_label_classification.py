@@ -98,7 +98,7 @@ class MultiLabel(LabelTask[LabelsPrediction]):
     @classmethod
     def restore(cls, loaded: LoadedModel) -> Self:
         names = loaded.model.task_settings.get("label_columns")
-        label_columns = None  # also if someone has edited config.json
+        label_columns = None  # also if config.json has a value of another type
         if isinstance(names, list) and all(isinstance(name, str) for name in names):
             label_columns = tuple(names)
         return replace(super().restore(loaded), label_columns=label_columns)

@@ -62,7 +62,7 @@ def write_predictions_page(
         path,
         "tasks/page.html",
         model=model,
-        titles=titles[: max((row.width for row in rows), default=None)],  # all without rows
+        titles=titles[: max((row.width for row in rows), default=None)],  # without rows, all
         rows=rows,
         num_texts=num_texts,
         share=Scale(0, 1),  # of the bars that show probabilities

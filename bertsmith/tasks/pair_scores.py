@@ -33,7 +33,8 @@ class MinimalPair:
 class PairScores:
     """The pseudo-log-likelihoods of a pair's sentences, in nats.
 
-    It is the sum of the log-probabilities of the tokens, each predicted with itself masked.
+    A pseudo-log-likelihood is the sum of the log-probabilities of a sentence's tokens, each of them
+    predicted with itself masked.
     """
 
     good: float

@@ -208,7 +208,7 @@ class Predictor(LoadedDefinition[DefinitionT_co]):
         Raises:
             InputError: a value is missing or of another type; names its position.
         """
-        check_no_pair(inputs, "examples")  # a tuple of two texts, which might be one pair
+        check_no_pair(inputs, "examples")  # refuses a tuple of two texts, which might be one pair
         # Lists, arrays and columns of tables are accepted; an error shows how to make a list.
         items = as_items(inputs, "examples", _list_of_columns(self.definition.fields))
         total = len(items) if isinstance(items, Sized) else None
@@ -370,7 +370,7 @@ class Predictor(LoadedDefinition[DefinitionT_co]):
         """
         if isinstance(inputs, str | Mapping):
             for text in (inputs, *more):
-                warn_of_file_name(text)  # a name of a file is read as a text
+                warn_of_file_name(text)  # which is still read as a text
             example = self._as_example((inputs, *more) if more else inputs)
             return self._predict([example])[0]
         if more:
@@ -567,8 +567,8 @@ def accumulate_rows(
     """Predict the labelled rows of a file or of a table in memory, and add up their scores.
 
     Args:
-        limit: number of rows to take, from the first; None takes all.
         columns: options for reading the rows, such as the names of the columns.
+        limit: number of rows to take, from the first; None takes all.
         callbacks: receive the outcome of each example.
 
     Returns:

@@ -339,8 +339,8 @@ class Embed(Task[RelatedTexts, Vectors]):
             ConfigError: the model has static vectors, and the pooling is not the mean.
         """
         stored = SentenceFolder.read(folder.files, pooling=settings.pooling)
-        # A model without layers is a table of static vectors.
         check_case(folder.files, folder.tokenizer)
+        # A model without layers is a table of static vectors.
         if stored.pooling not in (None, "mean") and not folder.config.num_layers:
             raise ConfigError(
                 f"{option('pooling', stored.pooling)}: the vector of a text is the mean over its "

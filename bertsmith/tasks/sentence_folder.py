@@ -78,7 +78,7 @@ class SentenceFolder:
         Raises:
             CheckpointError: a file is damaged, names something unsupported, or names no pooling.
         """
-        paths = _read_modules(files)  # of the folder of each module, by the module's name
+        paths = _read_modules(files)  # the folder of each module, by the module's name
         if STATIC_MODULE in paths:  # this module does the same as Transformer and mean Pooling
             del paths[STATIC_MODULE]
             paths = {name: MODULES[name] for name in ("Transformer", "Pooling")} | paths
@@ -170,7 +170,7 @@ def warn_of_outer_pooling(
     """
     directory = files.directory.resolve()
     # If the outer folder was named (`files.outer`), or this one is a sentence encoder's itself, its
-    # own pooling is used.
+    # pooling is used already.
     if files.outer is not None or files.has("modules.json") or pooling is not None:
         return
     try:

@@ -2,8 +2,8 @@
 
 A group is the examples of `finetune embed` that are compared with one another. An example is an
 anchor and its positive, a text that belongs to it, perhaps with negatives or with a score.
-`cosines` and `target_cosines` are those of anchors with their positives, and those that the scores
-ask for.
+`cosines` are those of the anchors with their positives. `target_cosines` are the cosines that the
+scores ask for.
 """
 
 from collections.abc import Callable
