@@ -135,8 +135,8 @@ def evaluate_minimal_pairs(
 
     Args:
         scorer: the model, for example from `load_pair_scorer`.
-        source: the pairs, as `RecordReader` reads them. The columns `UID`, `linguistics_term` and
-            `field` are optional.
+        source: the pairs, a table or rows with the columns `sentence_good` and `sentence_bad`. The
+            columns `UID`, `linguistics_term` and `field`, which name groups, are optional.
         columns: options for reading; `text_column` names the good sentence, `pair_column` the bad
             one.
         limit: number of pairs to take of each paradigm, from the first; None takes all.

@@ -37,13 +37,15 @@ def pair_rows(
 ) -> Iterator[tuple[Gold, PredictedLabel]]:
     """Yield each example of `gold` with its prediction, in the order of `gold`.
 
-    If both files have a column of ids of the same name (see `row_ids`), an example and its
-    prediction have the same id; otherwise they have the same position. From the first row whose ids
-    differ, the rest of both files is held in memory.
+    If both files have a column of ids of the same name, such as `id`, an example and its prediction
+    have the same id. Otherwise they have the same position. From the first row whose ids differ,
+    the rest of both files is held in memory.
 
     Args:
-        columns: columns that may hold predictions; see `read_labels`.
-        several: whether a prediction may have several labels; see `read_labels`.
+        reader: the reader of `gold`.
+        columns: names of columns that may hold predictions; the first one that the file has is
+            read.
+        several: whether a prediction may have any number of labels, as one text or as a JSON list.
 
     Raises:
         InputError: a row has no prediction or several, or a prediction is for another row or text.
@@ -98,6 +100,7 @@ class _Pairing(Generic[Gold]):
             gold_ids = row_ids(row[1].columns, row[1].values) if row else {}
             if position == 1 and prediction is not None:
                 taken_names = {name.strip().lower() for name in taken}
+                # The first usual name that both files have, unless it is that of texts or labels.
                 shared = gold_ids.keys() & prediction.ids.keys() - taken_names
                 self.id_column = next((name for name in ID_COLUMNS if name in shared), None)
             if self.id_column is not None:

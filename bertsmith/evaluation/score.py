@@ -64,7 +64,8 @@ def score_answer_files(
     """Score predicted answers as the official scorers of SQuAD 1.1, 2.0 and CMRC 2018 do.
 
     Args:
-        gold: a file of questions with their answers (see `data/squad.py`).
+        gold: a file of questions with their answers: .json in SQuAD's format, or a question in each
+            row, as in .jsonl.
         predictions: `.json`, an object from each question's id to the answer, or `.jsonl` with `id`
             and `answer` in each line. The answer is empty if the prediction is "no answer".
         options: the rules and the threshold. Answers whose no-answer probability is above the
@@ -345,8 +346,8 @@ def score_choice_files(
     """Score predicted choices, one for each row of `gold`, a prompt with its choices.
 
     Rows are paired by ids that both files have, or else by their order (`pair_rows`). `predictions`
-    is as in `score_class_files`, with the numbers of choices counted from 0, as `bertsmith predict`
-    writes them.
+    is a `.txt` with the number of a choice on each line, or a table or `.jsonl` with a column such
+    as `prediction` or `label`. Choices are counted from 0, as `bertsmith predict` writes them.
 
     Raises:
         InputError: a file cannot be read, or the rows do not belong together.

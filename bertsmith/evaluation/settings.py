@@ -72,7 +72,7 @@ class ScoreOptions(ClassColumns, ChoiceColumns, TagColumns, AnswerScoring):
     for words conll, conllu or jsonl. auto: by its name, for words also by its first lines."""
 
     def part(self, options: type[T]) -> T:
-        """Return the options of one of the classes of which this one is made, such as `TagColumns`.
+        """Return the options of one of this class's base classes, such as `TagColumns`.
 
         Raises:
             ConfigError: the class does not allow the file format.

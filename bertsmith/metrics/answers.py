@@ -258,7 +258,7 @@ class QuestionScores:
 def scores_by_protocol(
     prediction: str | None, answers: Sequence[str], language: Language
 ) -> dict[Protocol, Pair]:
-    """Score one question by both protocols; see `QuestionScores.add`."""
+    """Score one question by both protocols; a prediction of None, which is missing, scores 0."""
     if prediction is None:
         return {"1.1": ZERO, "2.0": ZERO}
     if answers and all(compared_form(text, language) for text in (prediction, *answers)):
@@ -318,7 +318,7 @@ def overlap_f1(prediction: str, answer: str, language: Language = "en") -> float
     else:
         num_same = sum((Counter(predicted_units) & Counter(answer_units)).values())
     if num_same == 0:
-        return 0
+        return 0  # an integer, as in the official scripts; see `ScorePairs`
     precision, recall = num_same / len(predicted_units), num_same / len(answer_units)
     return (2 * precision * recall) / (precision + recall)
 

@@ -162,12 +162,12 @@ def load(
 def load_with_gradients(
     path: FolderPath, *, device: str = "auto", max_length: int | None = None
 ) -> Predictor[Any]:
-    """Load the predictor of a model folder by its head, as `load` does, to inspect the model.
+    """Load the predictor of a model folder by its head, to inspect the model.
 
-    The model computes in fp32 by plain layers, through which gradients flow.
+    Unlike that of `load`, the model computes in fp32 by plain layers, through which gradients flow.
 
     Raises:
-        CheckpointError: as `load`, or the model has no attention.
+        CheckpointError: the folder is incomplete, not a BERT, or a model without attention.
         ConfigError: this machine has no such device, or the model cannot read so many tokens.
     """
     folder = read_folder(Path(path))

@@ -42,7 +42,7 @@ def score_cosines(
     # First texts have even indices, second texts odd ones.
     cosines = (units[0::2] * units[1::2]).sum(axis=1)
     gold = np.array([float(str(example.label)) for example in pairs], np.float64)
-    method = "cosine of the model's mean vectors before fine-tuning"
+    method = "cosine of the model's vectors before fine-tuning"
     if len(pairs) < len(held_out):
         method += f" (of the first {len(pairs):,} pairs)"
     scores = {"pearson": pearson(gold, cosines), "spearman": spearman(gold, cosines)}

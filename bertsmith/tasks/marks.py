@@ -84,6 +84,7 @@ def mark_spans(text: str, spans: Iterable[Mark], around: int | None = None) -> l
     end_of_last_span = 0
     for span in taken:
         text_between = text[end_of_last_span : span.start]
+        # The text before the first span follows no span.
         num_kept_after_last_span = num_kept if parts else 0
         parts.append(MarkedPart(_shorten(text_between, num_kept_after_last_span, num_kept)))
         parts.append(MarkedPart(text[span.start : span.end], span.label, span.color))

@@ -85,7 +85,7 @@ def write_predictions(
 def _write_table(
     path: Path, task: Task[Any, Any], pairs: Predicted, source_rows: PendingRows | None
 ) -> str | None:
-    """Write a table; the first example decides on its columns. Return as `write_predictions`."""
+    """Write a table, whose columns the first example decides; return a remark on cells, or None."""
     first, pairs = _peek(pairs)
     if first is None:
         raise InputError(f"{path}: there is nothing to predict, so no table was written.")

@@ -263,7 +263,7 @@ class Regress(TextTask[NumberPrediction]):
             text=" | ".join(example.one_line()),
             gold=str(example.label),
             predicted=format_number(prediction.value),
-            score=1.0 - abs(prediction.value - gold),  # as `Outcome` asks for of numbers
+            score=1.0 - abs(prediction.value - gold),  # 1 minus the distance, the score of numbers
             is_numeric=True,
         )
 

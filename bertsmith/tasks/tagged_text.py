@@ -42,13 +42,13 @@ def marked_text(
     for label, first, stop in find_spans(labels, scheme):
         start, end = sentence.offsets[first][0], sentence.offsets[stop - 1][1]
         color = colors.get(label, "")
-        if scheme == "plain":
+        if scheme == "plain":  # the/DET
             marked.append(_with_space(marked, text[shown_to:end])).append(f"/{label}", style=color)
-        elif label or OUTSIDE in names:
+        elif label or OUTSIDE in names:  # [EU ORG], or [EU] without a type
             marked.append(text[shown_to:start])
             type_shown = f" {label}" if label else ""
             marked.append(f"[{text[start:end]}{type_shown}]", style=f"bold {color}")
-        else:
+        else:  # word segmentation
             marked.append(text[shown_to:start]).append(" " if marked else "")
             marked.append(text[start:end])
         shown_to = end

@@ -359,7 +359,7 @@ class Task(TaskHooks[ExampleT, PredictionT]):
         `outputs` are those of the student, `teacher_outputs` those of the teacher; each has the
         shape that the function `outputs` returns. The loss and the number are scalars. The loss is
         summed over predictions. For predictions of one or several labels, it is the divergence of
-        the probabilities of student and teacher at `temperature` (tasks/soft_targets.py).
+        the probabilities of student and teacher, whose logits are divided by `temperature`.
         """
 
     def num_predictions(self, batch: Batch, *, distilled: bool = False) -> int:

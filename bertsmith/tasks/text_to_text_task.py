@@ -69,7 +69,7 @@ class TextToTextTask(TextTask[PredictionT]):
         """Return a copy with the token ids of the answers, by the model's tokenizer and config.
 
         Raises:
-            ConfigError: as `encode_answers`.
+            ConfigError: the vocabulary cannot spell an answer, or spells two alike.
         """
         end_id: int = config.eos_token_id  # type: ignore[attr-defined]
         answer_ids = encode_answers(self.answers, tokenizer, end_id)

@@ -53,7 +53,7 @@ class TextVectors(InferenceTask[Example, TextVector]):
     normalize: bool = False
     """Whether vectors are scaled to length 1."""
     similarity: Similarity = "cosine"
-    """The function that compares two vectors (tasks/similarity.py)."""
+    """The comparison of two vectors: cosine, dot product, or a negative distance."""
     truncation_side: TruncationSide = "right"
     """The end at which a text above `max_length` is cut."""
 

@@ -67,6 +67,7 @@ class TextTask(Task[Example, PredictionT]):
         """Restore the task from its folder; a CrossEncoder of sentence-transformers reads pairs."""
         task = super().restore(loaded)
         folder = loaded.folder
+        # A training of bertsmith stores whether its examples were pairs.
         is_of_other_library = "pairs" not in loaded.model.task_settings
         if is_of_other_library and is_cross_encoder(folder.files, folder.settings):
             return replace(task, pairs=True)
@@ -99,6 +100,7 @@ class TextTask(Task[Example, PredictionT]):
             is_multi_label=self.is_multi_label,
             pairs=self.pairs,
             trained=self.trained,
+            # Numbered classes of a Parquet file are read as numbers if these labels are numbers.
             compared_labels=self.labels if self.are_classes_named else None,
         )
 

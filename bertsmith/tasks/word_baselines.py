@@ -29,7 +29,7 @@ class WordBaselines(Baselines):
         label_of_word = {word: most_frequent(labels) for word, labels in counts.items()}
         # The scheme of the labels, such as IOB2. In the scheme "plain" there are no entities.
         scheme = train[0].scheme
-        total = TagCounts(scheme)
+        total = TagCounts(scheme)  # adds up right words and spans
         try:
             for sentence in held_out:
                 answers = [label_of_word.get(word, label_of_new_words) for word in sentence.words]
