@@ -12,7 +12,14 @@ from torch_threads import threads
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))  # benchmarks/ is not installed
 
-from benchmarks import few_labels, few_labels_names, gpu, lineage, quality  # noqa: E402
+from benchmarks import (  # noqa: E402
+    corpus_scale,
+    few_labels,
+    few_labels_names,
+    gpu,
+    lineage,
+    quality,
+)
 from benchmarks.serving import __main__ as serving  # noqa: E402
 from benchmarks.speed import readme, time_to_quality  # noqa: E402
 from benchmarks.speed.contest import Claim, Contender, Contest, run  # noqa: E402
@@ -140,6 +147,15 @@ def turn_of_a_server(saturation, statuses):
         "start_seconds": 2.5, "memory_at_rest": {"now": 400.0}, "memory": {"peak": 600.0},
         "cpu_ms_per_answer": cpu, "busy_cores": 1.9, "cosine": 0.99995,
     }  # fmt: skip
+
+
+def test_the_speed_of_building_a_corpus_needs_the_tree_to_compare_with(monkeypatch, capsys):
+    words = ["corpus_scale", "speed", "wiki.txt", "--tokenizer", "tokenizer"]
+    monkeypatch.setattr(sys, "argv", words)
+    with pytest.raises(SystemExit) as stopped:
+        corpus_scale.main()
+    assert stopped.value.code == 2
+    assert "speed needs --other" in capsys.readouterr().err
 
 
 def test_the_page_of_servers_has_medians_ranges_and_refusals():
