@@ -29,7 +29,7 @@ from bertsmith.model.hub import CARD_FILE, is_own_card
 from bertsmith.model.model_folder import ModelFolder, read_folder
 from bertsmith.model.nested_folder import MODULES_FILE, module_name
 from bertsmith.model.saving import save_model
-from bertsmith.system.checksums import recording_sums
+from bertsmith.system.checksums import recording_checksums
 from bertsmith.system.files import atomic_dir, check_is_no_mount, write_json
 from bertsmith.system.paths import is_within
 from bertsmith.system.small_files import SmallFiles
@@ -197,7 +197,7 @@ def _copy_sentence_files(source: SmallFiles, folder: Path) -> None:
     it.
     """
     names = sentence_files(source)
-    with recording_sums(folder, *names):
+    with recording_checksums(folder, *names):
         for name in names:
             # A path in modules.json may lead out of the folder.
             if source.path(name).is_file() and is_within(folder / name, folder):

@@ -22,7 +22,7 @@ from bertsmith.model.meta_init import on_meta_device
 from bertsmith.model.trainable import TrainableModel
 from bertsmith.model.weight_formats.safetensors_file import write_safetensors
 from bertsmith.model.weights import read_weights
-from bertsmith.system.checksums import check_sums, recording_sums
+from bertsmith.system.checksums import compare_checksums, recording_checksums
 from bertsmith.system.files import write_json
 from bertsmith.system.run_state import check_finished
 from bertsmith.system.small_files import SmallFiles
@@ -86,7 +86,7 @@ def load_system(folder_map: FolderMap[ModelT], path: str | Path) -> ModelT:
     directory = find_checkpoint(path)
     files = SmallFiles(directory)
     check_finished(files)  # refuses the folder of a run that has not reached its end
-    check_sums(files)  # warns of small files that have changed since they were written
+    compare_checksums(files)  # warns of small files that have changed since they were written
     settings = _read_settings(files)
     file = files.path(CONFIG_FILE)
     _check_kind(folder_map, file, settings)
@@ -180,7 +180,7 @@ def save_system(
                 folder_map, stored_name, part / folder_map.factor(stored_name, config)
             )
     write_safetensors(directory / "model.safetensors", tensors)
-    with recording_sums(directory, CONFIG_FILE):
+    with recording_checksums(directory, CONFIG_FILE):
         settings = {
             "architectures": [folder_map.architecture],
             "dtype": "float32",

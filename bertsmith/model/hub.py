@@ -16,7 +16,7 @@ from bertsmith.errors import (
 from bertsmith.errors.system_errors import SYSTEM_ADVICE
 from bertsmith.model.head_names import LINEAR_HEAD_FILE, MEMBERS_FOLDER
 from bertsmith.model.nested_folder import model_directory
-from bertsmith.system.checksums import SUMMED_FILES, SUMS_FILE, check_sums
+from bertsmith.system.checksums import SUMMED_FILES, SUMS_FILE, compare_checksums
 from bertsmith.system.run_state import check_finished
 from bertsmith.system.small_files import SmallFiles
 
@@ -231,7 +231,7 @@ def _files_to_send(directory: Path) -> tuple[str, ...]:
                 f"{directory}: there is no {needed}. Name the folder of a model of bertsmith."
             )
     check_finished(folder)
-    check_sums(folder)
+    compare_checksums(folder)
     others = [COMPANION, *(f"{MEMBERS_FOLDER}/{name}" for name in _members(directory))]
     paths = (*SENT_FILES, *(f"{other}/{name}" for other in others for name in SENT_FILES))
     return tuple(name for name in paths if folder.has(name))

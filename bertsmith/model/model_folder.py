@@ -43,7 +43,7 @@ from bertsmith.model.weight_names import (
     without_wrappers,
 )
 from bertsmith.model.weights import read_weights
-from bertsmith.system.checksums import check_sums
+from bertsmith.system.checksums import compare_checksums
 from bertsmith.system.run_state import check_finished, read_run
 from bertsmith.system.small_files import SmallFiles
 from bertsmith.tokenization.tokenizer import Tokenizer
@@ -61,7 +61,7 @@ def read_folder(path: str | Path, *, to_classify: bool = False) -> "ModelFolder"
     """
     files = open_files(find_checkpoint(path))
     check_finished(files)
-    check_sums(files)
+    compare_checksums(files)
     return ModelFolder(files, to_classify=to_classify)
 
 

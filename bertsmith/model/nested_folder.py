@@ -9,7 +9,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from bertsmith.errors import CheckpointError
-from bertsmith.system.checksums import recording_sums
+from bertsmith.system.checksums import recording_checksums
 from bertsmith.system.files import write_json
 from bertsmith.system.small_files import SmallFiles
 
@@ -84,5 +84,5 @@ def inner_folder(directory: Path) -> Path | None:
 def write_static_modules(directory: Path) -> None:
     """Write a modules.json with which sentence-transformers opens a folder of static vectors."""
     modules = [{"idx": 0, "name": "0", "path": ".", "type": MODULE_TYPE + STATIC_MODULE}]
-    with recording_sums(directory, MODULES_FILE):
+    with recording_checksums(directory, MODULES_FILE):
         write_json(directory / MODULES_FILE, modules)

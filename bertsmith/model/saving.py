@@ -1,6 +1,6 @@
 """Saving of models as folders that transformers opens, and copying of such folders.
 
-`recording_sums` writes the checksum of a small file, such as config.json, into SHA256SUMS.
+`recording_checksums` writes the checksum of a small file, such as config.json, into SHA256SUMS.
 """
 
 import os
@@ -19,7 +19,7 @@ from bertsmith.model.head_names import LINEAR_HEAD_FILE, MEMBERS_FOLDER
 from bertsmith.model.hub import CARD_FILE, COMPANION, is_own_card
 from bertsmith.model.weight_formats.safetensors_file import write_safetensors
 from bertsmith.model.weight_names import hugging_face_names
-from bertsmith.system.checksums import SUMMED_FILES, SUMS_FILE, has_sum, recording_sums
+from bertsmith.system.checksums import SUMMED_FILES, SUMS_FILE, has_checksum, recording_checksums
 from bertsmith.system.files import atomic_dir, write_json
 from bertsmith.system.paths import is_within
 from bertsmith.system.small_files import SmallFiles
@@ -66,7 +66,7 @@ def save_model(
         own_folder.save(model, directory, tokenizer, settings)
         return
     write_safetensors(directory / "model.safetensors", to_stored_tensors(model))
-    with recording_sums(directory, CONFIG_FILE):
+    with recording_checksums(directory, CONFIG_FILE):
         write_json(directory / CONFIG_FILE, settings)
     if tokenizer is not None:
         tokenizer.save(directory)
@@ -83,7 +83,7 @@ def _leave_out_token_types(directory: Path) -> None:
     """
     file = "tokenizer_config.json"
     settings = SmallFiles(directory).read_json(file)
-    with recording_sums(directory, file):
+    with recording_checksums(directory, file):
         names = {"model_input_names": ["input_ids", "attention_mask"]}
         write_json(directory / file, settings | names)
 
@@ -156,7 +156,7 @@ def write_task_settings(directory: Path, settings: Mapping[str, Any]) -> None:
     files = SmallFiles(directory)
     config = read_config(files)
     # A config.json without a checksum is written again, so that it gets one.
-    is_written = config.get(TASK_SETTINGS) == settings and has_sum(files, CONFIG_FILE)
+    is_written = config.get(TASK_SETTINGS) == settings and has_checksum(files, CONFIG_FILE)
     if not is_written:
-        with recording_sums(directory, CONFIG_FILE):
+        with recording_checksums(directory, CONFIG_FILE):
             write_json(directory / CONFIG_FILE, config | {TASK_SETTINGS: dict(settings)})

@@ -38,7 +38,7 @@ lists, only their existence is checked, not their content."""
 
 
 @contextlib.contextmanager
-def recording_sums(directory: Path, *names: str) -> Iterator[None]:
+def recording_checksums(directory: Path, *names: str) -> Iterator[None]:
     """Record checksums of the files that the block writes, if it ends without an error.
 
     The old checksums are removed before the block. So if the process is killed while it writes, no
@@ -57,12 +57,12 @@ def recording_sums(directory: Path, *names: str) -> Iterator[None]:
     _write(directory, recorded | {name: sha256_file(directory / name) for name in written})
 
 
-def has_sum(files: SmallFiles, name: str) -> bool:
+def has_checksum(files: SmallFiles, name: str) -> bool:
     """Return whether the folder has a sum of this file."""
     return name in _read_sums(files)[0]
 
 
-def check_sums(files: SmallFiles, only: str | None = None) -> None:
+def compare_checksums(files: SmallFiles, only: str | None = None) -> None:
     """Warn about files that differ from their sums or are missing, and about malformed lines.
 
     The warning is given once for one content of the files.

@@ -15,7 +15,7 @@ from typing import Any, Literal, get_args
 
 from bertsmith.errors import CheckpointError, ConfigError, option, warn_once
 from bertsmith.model.nested_folder import MODULE_TYPE, STATIC_MODULE, inner_folder, module_name
-from bertsmith.system.checksums import recording_sums
+from bertsmith.system.checksums import recording_checksums
 from bertsmith.system.files import write_json
 from bertsmith.system.small_files import SmallFiles
 from bertsmith.tokenization.tokenizer import Tokenizer
@@ -156,7 +156,7 @@ class SentenceFolder:
                 {**module, "idx": index, "name": str(index)} for index, module in enumerate(modules)
             ],
         }
-        with recording_sums(directory, *contents):
+        with recording_checksums(directory, *contents):
             for name, content in contents.items():
                 write_json(directory / name, content)
 

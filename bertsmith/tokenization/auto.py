@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from bertsmith.errors import CheckpointError, ConfigError
-from bertsmith.system.checksums import check_sums
+from bertsmith.system.checksums import compare_checksums
 from bertsmith.system.small_files import SmallFiles
 from bertsmith.tokenization import byte_bpe_files, unigram_files, wordpiece_files
 from bertsmith.tokenization.added_tokens import AddedToken
@@ -79,7 +79,7 @@ def load_tokenizer(path: str | Path) -> Tokenizer:
     path = Path(path)
     name = path.name if path.is_file() else None
     files = SmallFiles(path if name is None else path.parent)
-    check_sums(files, name)
+    compare_checksums(files, name)
     return read_tokenizer(files) if name is None else _read(*_choose_kind(files, name))
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from bertsmith.errors import CheckpointError
-from bertsmith.system.checksums import recording_sums
+from bertsmith.system.checksums import recording_checksums
 from bertsmith.system.files import atomic_write, write_json
 from bertsmith.system.small_files import SmallFiles
 from bertsmith.tokenization.tokenizer_config import config_settings, folder_settings, follow_config
@@ -19,10 +19,10 @@ from bertsmith.tokenization.tokenizer_files import (
     TOKENIZER_FILE,
     Json,
     TokenizerSource,
+    bert_post_processor,
     check_parts,
-    frame_object,
     read_added_tokens,
-    read_frame,
+    read_bert_post_processor,
     read_value,
     read_vocab_ids,
     shared_config,
@@ -149,7 +149,7 @@ def _read_tokenizer_json(path: Path, root: Json, config: Json) -> tuple[list[str
         "added_tokens": read_added_tokens(added, vocab, path),
         "composes": composes,
     }
-    settings |= _read_frame(root.get("post_processor"), path)
+    settings |= _read_post_processor(root.get("post_processor"), path)
     # ModernBERT's post-processor does not trim offsets, and no setting changes that.
     is_roberta = "num_separators" not in settings
     names = {name: name for name in SPACES if is_roberta or name != "trim_offsets"}
@@ -157,7 +157,7 @@ def _read_tokenizer_json(path: Path, root: Json, config: Json) -> tuple[list[str
     return vocab, merges, settings
 
 
-def _read_frame(processor: Any, path: Path) -> Json:
+def _read_post_processor(processor: Any, path: Path) -> Json:
     """Read how special tokens are put around texts, by RoBERTa's post-processor or ModernBERT's.
 
     Raises:
@@ -168,8 +168,8 @@ def _read_frame(processor: Any, path: Path) -> Json:
             "type": "TemplateProcessing",
             "pair": [*_, {"SpecialToken": {"type_id": int(type_id)}}],
         }:
-            frame = read_frame(processor, path, type_id)
-            return {**frame, "trim_offsets": False, "num_separators": 1, "pair_type_id": type_id}
+            names = read_bert_post_processor(processor, path, type_id)
+            return {**names, "trim_offsets": False, "num_separators": 1, "pair_type_id": type_id}
         case {
             "type": "RobertaProcessing",
             "sep": [str(sep_token), _],
@@ -206,7 +206,9 @@ def write_byte_bpe(
     vocab = {piece: id_ for id_, piece in enumerate(pieces)}
     lines = [f"{left} {right}" for left, right in merges]
     own = {name: settings[name] for name in SPACES}
-    with recording_sums(directory, VOCAB_JSON, MERGES_FILE, TOKENIZER_FILE, TOKENIZER_CONFIG_FILE):
+    with recording_checksums(
+        directory, VOCAB_JSON, MERGES_FILE, TOKENIZER_FILE, TOKENIZER_CONFIG_FILE
+    ):
         write_json(directory / VOCAB_JSON, vocab)
         with atomic_write(directory / MERGES_FILE, "w") as file:
             file.writelines(f"{line}\n" for line in (f"{VERSION_LINE}: 0.2", *lines))
@@ -222,9 +224,9 @@ def _tokenizer_object(
     """Build the content of tokenizer.json: RoBERTa's with two separators, else ModernBERT's."""
     spaces = {name: settings[name] for name in SPACES}
     cls_token, sep_token = settings["cls_token"], settings["sep_token"]
-    frame = frame_object(ids, settings, settings["pair_type_id"])
+    processor = bert_post_processor(ids, settings, settings["pair_type_id"])
     if settings["num_separators"] > 1:
-        frame = {
+        processor = {
             "type": "RobertaProcessing",
             "sep": [sep_token, ids[sep_token]],
             "cls": [cls_token, ids[cls_token]],
@@ -235,7 +237,7 @@ def _tokenizer_object(
         settings,
         normalizer=NFC if settings["composes"] else None,
         pre_tokenizer={"type": "ByteLevel", **spaces, "use_regex": True},
-        post_processor=frame,
+        post_processor=processor,
         decoder={"type": "ByteLevel", **spaces, "use_regex": True},
         model={
             "type": "BPE",

@@ -263,8 +263,10 @@ def _token_object(token: AddedToken) -> Json:
     return {"content": token.content} | {flag: getattr(token, flag) for flag in TOKEN_FLAGS}
 
 
-def read_frame(processor: Json, path: Path, pair_type_id: int = 1) -> Json:
-    """Read the names of [CLS] and [SEP] from the post-processor, which must be BERT's.
+def read_bert_post_processor(processor: Json, path: Path, pair_type_id: int = 1) -> Json:
+    """Read the names of [CLS] and [SEP] from a tokenizer.json's post-processor.
+
+    It puts these tokens around texts, and must be BERT's.
 
     Args:
         pair_type_id: the type id that the second text of a pair must have.
@@ -306,7 +308,7 @@ def _template(cls_token: str, sep_token: str, pair_type_id: int) -> Json:
     return {"single": single, "pair": [*single, *second]}
 
 
-def frame_object(ids: Mapping[str, int], settings: Json, pair_type_id: int = 1) -> Json:
+def bert_post_processor(ids: Mapping[str, int], settings: Json, pair_type_id: int = 1) -> Json:
     """Build the post-processor for [CLS] A [SEP] B [SEP]."""
     cls_token, sep_token = settings["cls_token"], settings["sep_token"]
     return {

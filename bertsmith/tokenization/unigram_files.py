@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from bertsmith.errors import CheckpointError
-from bertsmith.system.checksums import recording_sums
+from bertsmith.system.checksums import recording_checksums
 from bertsmith.system.files import write_json
 from bertsmith.tokenization.added_tokens import AddedToken
 from bertsmith.tokenization.sentencepiece_model import (
@@ -30,10 +30,10 @@ from bertsmith.tokenization.tokenizer_files import (
     TOKENIZER_FILE,
     Json,
     TokenizerSource,
+    bert_post_processor,
     check_parts,
-    frame_object,
     read_added_tokens,
-    read_frame,
+    read_bert_post_processor,
     read_value,
     shared_config,
     tokenizer_object,
@@ -149,9 +149,8 @@ def _read_tokenizer_json(
         "unk_token": vocab[unk_id],
         "added_tokens": read_added_tokens(added, vocab, path),
     }
-    # The post-processor names the special tokens around a text.
-    frame = read_frame(read_value(root, "post_processor", dict, path), path)
-    return vocab, scores, settings | frame
+    processor = read_value(root, "post_processor", dict, path)
+    return vocab, scores, settings | read_bert_post_processor(processor, path)
 
 
 def _follow_config(steps: tuple[str, ...], config: Json, path: Path) -> tuple[str, ...]:
@@ -259,7 +258,7 @@ def write_unigram(
         "keep_accents": not set(ACCENT_STEPS) & set(steps),
     }
     config = shared_config(_tokenizer_class(ids, settings), own, ids, settings)
-    with recording_sums(directory, TOKENIZER_FILE, TOKENIZER_CONFIG_FILE):
+    with recording_checksums(directory, TOKENIZER_FILE, TOKENIZER_CONFIG_FILE):
         write_json(directory / TOKENIZER_FILE, _tokenizer_object(pieces, ids, settings))
         write_json(directory / TOKENIZER_CONFIG_FILE, config)
 
@@ -301,7 +300,7 @@ def _tokenizer_object(
             "type": "Sequence",
             "pretokenizers": [{"type": "WhitespaceSplit"}, metaspace],
         },
-        post_processor=frame_object(ids, settings),
+        post_processor=bert_post_processor(ids, settings),
         decoder=metaspace,
         model={
             "type": "Unigram",

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from bertsmith.errors import CheckpointError, warn_once
-from bertsmith.system.checksums import recording_sums
+from bertsmith.system.checksums import recording_checksums
 from bertsmith.system.files import atomic_write, write_json
 from bertsmith.system.small_files import SmallFiles
 from bertsmith.tokenization.added_tokens import AddedToken
@@ -22,11 +22,11 @@ from bertsmith.tokenization.tokenizer_files import (
     VOCAB_FILE,
     Json,
     TokenizerSource,
+    bert_post_processor,
     check_parts,
     check_range,
-    frame_object,
     read_added_tokens,
-    read_frame,
+    read_bert_post_processor,
     read_value,
     read_vocab_ids,
     shared_config,
@@ -170,8 +170,8 @@ def _read_tokenizer_json(path: Path, root: Json, config: Json) -> tuple[list[str
     if is_of_class(config, "wordpiece") and meant_by_config == meant_by_tokenizer_json:
         settings["strip_accents"] = given
     follow_config(settings, config, "wordpiece", NORMALIZATION, NORMALIZATION_DEFAULTS, path)
-    # The post-processor names the special tokens around a text.
-    return vocab, settings | read_frame(read_value(root, "post_processor", dict, path), path)
+    processor = read_value(root, "post_processor", dict, path)
+    return vocab, settings | read_bert_post_processor(processor, path)
 
 
 def write_wordpiece(
@@ -186,7 +186,7 @@ def write_wordpiece(
         settings: as `Tokenizer.settings` gives them.
     """
     own = {key: settings[name] for key, name in NORMALIZATION.items()}
-    with recording_sums(directory, VOCAB_FILE, TOKENIZER_FILE, TOKENIZER_CONFIG_FILE):
+    with recording_checksums(directory, VOCAB_FILE, TOKENIZER_FILE, TOKENIZER_CONFIG_FILE):
         with atomic_write(directory / VOCAB_FILE, "w") as file:
             file.writelines(f"{piece}\n" for piece in pieces)
         write_json(directory / TOKENIZER_FILE, _tokenizer_object(pieces, ids, settings))
@@ -208,7 +208,7 @@ def _tokenizer_object(pieces: Sequence[str], ids: Mapping[str, int], settings: J
             "lowercase": settings["lowercase"],
         },
         pre_tokenizer={"type": "BertPreTokenizer"},
-        post_processor=frame_object(ids, settings),
+        post_processor=bert_post_processor(ids, settings),
         decoder={"type": "WordPiece", "prefix": "##", "cleanup": settings["decoder_cleanup"]},
         model={
             "type": "WordPiece",
