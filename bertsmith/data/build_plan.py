@@ -20,7 +20,7 @@ from bertsmith.errors import CorpusError, option, read_error
 from bertsmith.system.json_text import parse_json
 from bertsmith.system.paths import shell_path
 from bertsmith.system.small_files import read_small_file
-from bertsmith.system.write_error import writing
+from bertsmith.system.write_error import naming_write_errors
 
 PLAN_NAME = "plan.json"
 
@@ -66,7 +66,7 @@ class BuildPlan:
         if not path.exists():
             # Several machines may write the plan at once, each first into a temporary folder of its
             # own.
-            with writing(path), tempfile.TemporaryDirectory(dir=folder) as temporary:
+            with naming_write_errors(path), tempfile.TemporaryDirectory(dir=folder) as temporary:
                 copy = Path(temporary, PLAN_NAME)
                 copy.write_text(json.dumps(asdict(self)), encoding="utf-8")
                 copy.replace(path)

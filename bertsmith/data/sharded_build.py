@@ -37,7 +37,7 @@ from bertsmith.system.locks import hold_folder
 from bertsmith.system.paths import check_outside
 from bertsmith.system.processes import LocalProcesses
 from bertsmith.system.progress import progress_bar
-from bertsmith.system.write_error import writing
+from bertsmith.system.write_error import naming_write_errors
 from bertsmith.tokenization.auto import load_tokenizer
 from bertsmith.tokenization.tokenizer import Tokenizer
 
@@ -171,7 +171,7 @@ def _prepare(
         shards=shards,
     )
     folder = (out / UNMERGED_DIR).absolute()
-    with writing(folder):
+    with naming_write_errors(folder):
         folder.mkdir(exist_ok=True)
     plan.enter(folder)
     _save_once(tokenizer, folder / TOKENIZER_DIR)
@@ -182,7 +182,7 @@ def _save_once(tokenizer: Tokenizer, target: Path) -> None:
     """Save a tokenizer unless `target` exists; of jobs that begin at once, the first saves it."""
     if target.exists():
         return
-    with writing(target), tempfile.TemporaryDirectory(dir=target.parent) as temporary:
+    with naming_write_errors(target), tempfile.TemporaryDirectory(dir=target.parent) as temporary:
         copy = Path(temporary) / target.name
         copy.mkdir()
         tokenizer.save(copy)

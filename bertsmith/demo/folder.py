@@ -20,7 +20,7 @@ from bertsmith.errors import ConfigError, option
 from bertsmith.system.files import write_json
 from bertsmith.system.json_text import parse_json
 from bertsmith.system.locks import hold_folder
-from bertsmith.system.write_error import writing
+from bertsmith.system.write_error import naming_write_errors
 
 COMMAND = "demo"
 TEXT, RESULT, PAGE = "documentation.txt", "demo.json", "report.html"
@@ -43,7 +43,7 @@ def fresh_folder(out: Path) -> Iterator[None]:
     """
     with hold_folder(out, lambda: check_out(out)):
         earlier = out / EARLIER
-        with writing(out):
+        with naming_write_errors(out):
             if earlier.exists():
                 _recover(out)
             earlier.mkdir()

@@ -20,7 +20,7 @@ import numpy as np
 from bertsmith.data.csv_lines import csv_line
 from bertsmith.errors import SettingError
 from bertsmith.system.files import atomic_write
-from bertsmith.system.write_error import failing_late, writing
+from bertsmith.system.write_error import failing_late, naming_write_errors
 from bertsmith.tasks.scoring import Outcome
 
 MAX_NUMBER_ERRORS = 100
@@ -90,7 +90,7 @@ def write_misses(path: Path) -> Iterator[Misses]:
     """
     if path.suffix not in (".jsonl", ".csv"):
         raise SettingError("errors", path, "a name that ends in .jsonl or .csv")
-    with writing(path):
+    with naming_write_errors(path):
         # The spool, a temporary file, may become as large as `path`, and the system's folder of
         # temporary files may be small.
         folder = path.parent if path.parent.is_dir() else None

@@ -21,7 +21,7 @@ from typing import IO, Any
 
 from bertsmith.errors import ConfigError, InputError, WriteError
 from bertsmith.system.locks import lock_file, try_lock
-from bertsmith.system.write_error import write_error, writing
+from bertsmith.system.write_error import naming_write_errors, write_error
 
 REMOVED_SUFFIX = ".removed"
 """End of the name of a folder that is being removed, so that nothing takes it for complete."""
@@ -42,7 +42,7 @@ def atomic_write(path: Path, mode: str = "wb", *, sweep: bool = True) -> Iterato
         InputError: the disk is full or the folder cannot be written; `path` is unchanged.
     """
     path = Path(path)
-    with writing(path):
+    with naming_write_errors(path):
         if path.exists() and not path.is_file():
             with _open(path, mode) as file:
                 yield file
@@ -161,7 +161,7 @@ def atomic_dir(path: Path) -> Iterator[Path]:
     """
     check_is_no_mount(path)
     target = Path(os.path.realpath(path))
-    with writing(path):
+    with naming_write_errors(path):
         target.parent.mkdir(parents=True, exist_ok=True)
         _remove_leftovers(target)
         temporary, lock = _locked_folder(target)

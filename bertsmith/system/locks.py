@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from bertsmith.errors import ConfigError, option
-from bertsmith.system.write_error import writing
+from bertsmith.system.write_error import naming_write_errors
 
 
 class _Local(threading.local):
@@ -116,7 +116,7 @@ def make_folder(stack: contextlib.ExitStack, folder: Path) -> None:
     missing = [parent for parent in (target, *target.parents) if not parent.exists()]
     for parent in reversed(missing):
         stack.callback(_remove_empty, parent)
-    with writing(folder):
+    with naming_write_errors(folder):
         target.mkdir(parents=True, exist_ok=True)
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from bertsmith.errors import ConfigError
 from bertsmith.system.locks import lock_path, make_folder
 from bertsmith.system.paths import is_within
-from bertsmith.system.write_error import writing
+from bertsmith.system.write_error import naming_write_errors
 
 PAGE_ENDINGS = (".html", ".htm")
 
@@ -38,7 +38,7 @@ def hold_outputs(
                 continue  # no output, or a pipe or device, which several processes may write to
             target = Path(os.path.realpath(path))
             make_folder(stack, target.parent)
-            with writing(path):
+            with naming_write_errors(path):
                 lock = target.with_name(f".{target.name}.lock")
                 is_locked = lock_path(stack, lock, os.O_RDWR | os.O_CREAT)
             if not is_locked:

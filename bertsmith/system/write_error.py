@@ -36,7 +36,7 @@ def write_error(path: Path, error: OSError) -> WriteError:
 
 
 @contextlib.contextmanager
-def writing(path: Path) -> Iterator[None]:
+def naming_write_errors(path: Path) -> Iterator[None]:
     """Turn an OSError of the block into an error that names `path`, not a temporary name.
 
     Raises:
@@ -64,7 +64,7 @@ def failing_late(write: Callable[P, object], path: Path) -> Iterator[Callable[P,
         nonlocal error
         if error is None:
             try:
-                with writing(path):
+                with naming_write_errors(path):
                     write(*args, **kwargs)
             except WriteError as caught:
                 error = caught

@@ -35,7 +35,7 @@ from bertsmith.system.launch import LAUNCH, read_launch_id
 from bertsmith.system.locks import hold_folder, locked
 from bertsmith.system.run_state import name_kind
 from bertsmith.system.small_files import read_small_file
-from bertsmith.system.write_error import writing
+from bertsmith.system.write_error import naming_write_errors
 from bertsmith.training.run_facts import RunFacts, damaged_run
 from bertsmith.training.run_machine import read_choices
 
@@ -189,7 +189,7 @@ class RunFolder:
         Raises:
             ConfigError: another process uses the folder.
         """
-        with writing(self.path):
+        with naming_write_errors(self.path):
             self.path.mkdir(parents=True, exist_ok=True)
             with self.locked():
                 self._put_aside()

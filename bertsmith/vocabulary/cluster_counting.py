@@ -19,7 +19,7 @@ from bertsmith.data.splits import text_hash
 from bertsmith.data.work_units import WorkUnit, check_is_seen, plan_work_units, total_bytes
 from bertsmith.system.executor import Executor
 from bertsmith.system.progress import progress_bar
-from bertsmith.system.write_error import writing
+from bertsmith.system.write_error import naming_write_errors
 from bertsmith.vocabulary.word_counts import WordCounts, merge_counts, read_counts, write_counts
 
 COUNTS_DIR = "word-counts"
@@ -130,7 +130,7 @@ def count_on(
     sources = select_sources(paths, report, excluded_paths)
     units = plan_work_units([replace(source, path=source.path.absolute()) for source in sources])
     try:
-        with writing(folder):  # turns an OSError into an InputError
+        with naming_write_errors(folder):
             folder.mkdir()
         all_counts = []
         with (
