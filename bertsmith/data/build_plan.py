@@ -136,6 +136,7 @@ class BuildPlan:
         if other.left_aside != self.left_aside:
             old_files, new_files = map(_describe_left_aside, (other.left_aside, self.left_aside))
             return f"it left aside {old_files}, and this build leaves aside {new_files}"
+        # Of all fields, only `units` is left.
         return "" if other == self else "its list of parts differs"
 
 

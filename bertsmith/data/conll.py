@@ -234,7 +234,7 @@ class ColumnParser:
                     f"{option('label_column')}."
                 )
             labels = [self._check_label(row, row_cells[label_index]) for row, row_cells in cells]
-        remarks: list[Remark] = ["comments"] * self._num_comments
+        remarks: list[Remark] = ["comments"] * self._num_comments  # one for each comment
         if block.before and block.before[-1]:  # a -DOCSTART- line without an empty line behind it
             remarks.append("joined_documents")
         # The first of these lines ended the previous sentence. The writer of predictions ends each

@@ -145,6 +145,7 @@ def locate_forms(rows: Sequence[Sequence[str]]) -> tuple[str, tuple[Offsets, ...
     token_offsets = (0, 0)
     num_parts = 0  # parts of this token that are still to come
     for cells in rows:
+        # "8" gives ("8", None, None), "8-9" ("8", "-", "9"), and "8.1" ("8", ".", "1").
         first, mark, last = CONLLU_ID.fullmatch(cells[0]).groups()  # type: ignore[union-attr]
         if mark == ".":
             continue

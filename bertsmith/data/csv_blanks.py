@@ -34,13 +34,13 @@ def has_blanks_before_quotes(path: Path, delimiter: str = ",") -> bool:
         return False
     if not any(re.search(rf'(^|{re.escape(delimiter)}) +"', line) for line in lines):
         return False
-    skipped = _parse(lines, delimiter, skip_blanks=True)
-    if skipped is None or not _have_equal_widths(skipped):
+    rows_without_blanks = _parse(lines, delimiter, skip_blanks=True)
+    if rows_without_blanks is None or not _have_equal_widths(rows_without_blanks):
         return False
-    plain = _parse(lines, delimiter, skip_blanks=False)
-    if plain is None or not _have_equal_widths(plain):
+    rows_with_blanks = _parse(lines, delimiter, skip_blanks=False)
+    if rows_with_blanks is None or not _have_equal_widths(rows_with_blanks):
         return True
-    quoted = [cell.strip() for row in plain for cell in row if re.match(' +"', cell)]
+    quoted = [cell.strip() for row in rows_with_blanks for cell in row if re.match(' +"', cell)]
     return bool(quoted) and all(len(cell) > 1 and cell.endswith('"') for cell in quoted)
 
 

@@ -31,7 +31,8 @@ def delimiter_of(file_format: str, chosen: str | None) -> str:
 def delimiter_in(path: Path, file_format: str, expected: str | None) -> str | None:
     """Return an expected separator if the first line of a csv or tsv file holds it, else None.
 
-    The result is None for files of other formats, too.
+    Expected is the separator of another file, such as that of the training file. The result is None
+    for files of other formats, too.
     """
     if expected is None or file_format not in DEFAULT_DELIMITERS:
         return None

@@ -204,7 +204,7 @@ class EncodedExamples:
 
     def mean_over_rows(self, values: NDArray[np.float32]) -> NDArray[np.float32]:
         """Average `[rows, columns]` over each example's rows, to `[examples, columns]`, in fp32."""
-        if len(self) == len(values):
+        if len(self) == len(values):  # one row for each example
             return values
         sums = np.add.reduceat(values, self.starts[:-1], axis=0)
         return (sums / np.diff(self.starts)[:, None]).astype(np.float32)

@@ -44,7 +44,7 @@ class TokenRows:
         return len(self.starts) - 1
 
     def __getitem__(self, row: int) -> NDArray[np.int32]:
-        row = range(len(self))[row]
+        row = range(len(self))[row]  # counts a negative index from the end, and checks any other
         return self.flat[self.starts[row] : self.starts[row + 1]]
 
     def __iter__(self) -> Iterator[NDArray[np.int32]]:

@@ -176,7 +176,8 @@ class Encoder:
         is_special = self._is_special[ids]
         if not is_special.any():
             return ids, lengths
-        for row in np.unique(np.repeat(np.arange(len(lengths)), lengths)[is_special]):
+        sentence_of_token = np.repeat(np.arange(len(lengths)), lengths)
+        for row in np.unique(sentence_of_token[is_special]):
             sentences[row] = self._split_special_tokens(sentences[row])
         return self._tokenizer.encode_batch_ids(sentences)
 

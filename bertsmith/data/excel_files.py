@@ -157,6 +157,7 @@ def _without_empty_end(values: tuple[Any, ...]) -> list[Any]:
 
 
 def _check_size(path: Path, file: Any) -> None:
+    """Refuse a workbook that needs too much memory, before it is unpacked."""
     with zipfile.ZipFile(file) as parts:
         size = sum(part.file_size for part in parts.infolist())
     file.seek(0)

@@ -57,7 +57,9 @@ def divide_by_length(lengths: Sequence[int], num_groups: int) -> list[list[int]]
         return []
     longest_first = np.argsort(-np.asarray(lengths, dtype=np.int64), kind="stable")
     sorted_lengths = np.asarray(lengths, dtype=np.int64)[longest_first]
-    middles = 2 * sorted_lengths.cumsum() - sorted_lengths  # doubled, to stay integers
+    # The place of each sequence's middle among all tokens, one after another, decides its group. It
+    # is doubled, to stay an integer.
+    middles = 2 * sorted_lengths.cumsum() - sorted_lengths
     group_of = middles * num_groups // (2 * sorted_lengths.sum())
     ends = np.flatnonzero(np.diff(group_of)) + 1
     return [group.tolist() for group in np.split(longest_first, ends)]

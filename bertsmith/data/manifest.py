@@ -207,6 +207,7 @@ def is_corpus(directory: Path) -> bool:
 
 
 def _read_fields(directory: Path) -> dict[str, Any]:
+    """Read manifest.json without its format and version, which must be those of this module."""
     path = directory / MANIFEST_NAME
     if directory.is_file():
         raise CorpusError(

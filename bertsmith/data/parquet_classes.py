@@ -72,7 +72,10 @@ def parquet_class_names(metadata: Mapping[bytes, bytes]) -> dict[str, list[str]]
 
 
 def _class_names_in(feature: Any) -> list[str]:
-    """Return the names of the classes that a feature describes; empty if it describes none."""
+    """Return the names of the classes that a feature (a column) describes; empty if of none.
+
+    The feature may also be a list of classes, or a list of lists.
+    """
     while True:
         if isinstance(feature, list) and len(feature) == 1:  # a sequence, in early versions
             feature = feature[0]

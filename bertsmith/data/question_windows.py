@@ -84,7 +84,7 @@ def encode_questions(
     alignment: list[ContextWindow] = []
     context = None
     for question in questions:
-        if question.context is not context:
+        if question.context is not context:  # neighbours of one paragraph share one string
             context = question.context
             ids, offsets = locate_tokens(tokenizer, context)
         parts = [tokenizer.encode_ids(question.question), ids]

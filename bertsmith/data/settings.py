@@ -6,8 +6,12 @@ from dataclasses import dataclass
 from bertsmith.data.reading import Errors
 from bertsmith.errors import ConfigError, SettingError, option
 
-SHARD_TOKENS = 1 << 25  # 64 MiB of uint16; a shard ends with the block that reaches it
-MAX_SHARD_TOKENS = 1 << 31  # starts are uint32, which leaves as much again for the last block
+SHARD_TOKENS = 1 << 25
+"""Number of tokens at which a shard, a file of a corpus, ends: 64 MiB of uint16. It may be a little
+longer, since documents are written in blocks."""
+MAX_SHARD_TOKENS = 1 << 31
+"""Largest allowed number. Positions in a shard are uint32, which leaves as much again for the last
+block."""
 
 
 @dataclass(frozen=True)

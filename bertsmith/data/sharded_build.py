@@ -210,7 +210,7 @@ def _encode(
 
 
 def _merge(out: Path) -> Manifest:
-    """Merge the units in `out`, whose folder this process holds, into a corpus."""
+    """Merge the units in `out`, which this process has locked, into a corpus."""
     folder = (out / UNMERGED_DIR).absolute()
     plan = BuildPlan.read(folder)
     digest = plan.digest

@@ -74,6 +74,7 @@ class TableRows:
             return itertools.chain.from_iterable(batch.to_pylist() for batch in table.to_batches())
         if self._has("to_pylist"):  # a batch of pyarrow
             return iter(table.to_pylist())
+        # datasets, whose rows are dicts already
         classes = self.class_names if self.are_classes_named else {}
         return (
             {**row, **{key: _name_classes(row.get(key), names) for key, names in classes.items()}}

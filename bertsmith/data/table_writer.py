@@ -157,6 +157,7 @@ class ParquetTable(TableWriter):
         self._schema = self._arrow.schema(
             [(name, arrow_type(column_type)) for name, column_type in columns.items()]
         )
+        # Columns with values of several types hold texts.
         self._is_mixed = [column_type is Any for column_type in columns.values()]
         self._rows: list[Sequence[Any]] = []
         self._writer = parquet.ParquetWriter(file, self._schema)

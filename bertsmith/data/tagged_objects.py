@@ -57,7 +57,7 @@ class ObjectParser:
         row, record = item
         words_key = _first_key(record, self.columns.word_column, WORD_KEYS)
         text_key = _first_key(record, None, TEXT_KEYS)
-        if words_key is not None:
+        if words_key is not None:  # labelled words, perhaps with the text that they are from
             words = self._check_strings(row, words_key, record[words_key])
             labels = self._read_labels(row, record, len(words)) if self.labelled else ()
             text = record.get(text_key) if text_key else None
@@ -74,6 +74,7 @@ class ObjectParser:
                 'Each row holds {"words": [...], "labels": [...]}, or {"text": "...", '
                 '"entities": [{"start": 0, "end": 4, "label": "..."}]}',
             )
+        # a text, perhaps with entities
         text = record[text_key]
         offsets = find_words(text, self.columns.split or "words")
         words = tuple(text[start:end] for start, end in offsets)

@@ -37,6 +37,7 @@ def name_source(source: ExampleSource) -> str:
 def locate_row(source: ExampleSource, row: int) -> str:
     """Return the location of a row for messages, such as `a.csv:3` or `row 3 of the rows given`."""
     name = name_source(source)
+    # `source` may also be the path `IN_MEMORY`, which stands for rows in memory in messages.
     has_lines = isinstance(source, Path) and ending_of(source) not in WITHOUT_LINES
     return f"{name}:{row}" if has_lines and name != str(IN_MEMORY) else f"row {row} of {name}"
 

@@ -35,7 +35,7 @@ def vector_writer(path: Path, size: int) -> Iterator[WriteVectors]:
             yield partial(_write_lines, file)
         return
     with atomic_write(path) as file:
-        array = NpyWriter(file, np.dtype("<f4"), (size,))
+        array = NpyWriter(file, np.dtype("<f4"), (size,))  # fp32, the same bytes on any machine
         yield lambda examples, vectors: array.append(vectors)
         array.finish()
 

@@ -49,9 +49,9 @@ def encode_words(
     alignment: list[RowWords] = []
 
     def all_windows() -> Iterator[Windows]:
-        for ids, first_pieces in cut_words(tokenizer, sentences):
+        for ids, first_tokens in cut_words(tokenizer, sentences):
             windows = make_windows(tokenizer, [ids.tolist()], max_length, stride)
-            alignment.extend(_divide_words(first_pieces, windows.rows))
+            alignment.extend(_divide_words(first_tokens, windows.rows))
             yield windows
 
     return join_windows(all_windows(), alignment)
@@ -65,9 +65,9 @@ def label_pieces(encoded: EncodedExamples, labels: Sequence[Indices]) -> list[In
     whose label is below 0.
     """
     targets = [np.full(length, IGNORE_INDEX, dtype=np.int64) for length in encoded.rows.lengths]
-    for row, owner in enumerate(encoded.example_of_row().tolist()):
+    for row, sentence in enumerate(encoded.example_of_row().tolist()):
         words, tokens = encoded.alignment[row]
-        chosen = labels[owner][words]
+        chosen = labels[sentence][words]
         targets[row][tokens] = np.where(chosen < 0, IGNORE_INDEX, chosen)
     return targets
 
@@ -85,24 +85,25 @@ def cut_words(
         ends = np.cumsum(counts)
         ids = np.insert(ids, ends[without_tokens], tokenizer.unk_id)
         counts[without_tokens] = 1
-    first_pieces = np.cumsum(counts) - counts
+    # Indices in the tokens of all sentences, one after another, which are then divided by sentence.
+    first_tokens = np.cumsum(counts) - counts
     word_ends = np.cumsum([len(words) for words in sentences], dtype=np.int64).tolist()
-    piece_starts = np.append(first_pieces, len(ids))
+    token_starts = np.append(first_tokens, len(ids))
     for start, end in pairwise([0, *word_ends]):
-        first, last = piece_starts[start], piece_starts[end]
-        yield ids[first:last], first_pieces[start:end] - first
+        first, last = token_starts[start], token_starts[end]
+        yield ids[first:last], first_tokens[start:end] - first
 
 
-def _divide_words(first_pieces: Indices, windows: Sequence[Window]) -> Iterator[RowWords]:
+def _divide_words(first_tokens: Indices, windows: Sequence[Window]) -> Iterator[RowWords]:
     """Yield for each window of a sentence the words whose labels it predicts.
 
-    `first_pieces` are the indices of the words' first tokens in the sentence, int64 `[words]`.
+    `first_tokens` are the indices of the words' first tokens in the sentence, int64 `[words]`.
     """
-    window_of_word = deciding_windows(first_pieces, [(row.start, row.end) for row in windows])
+    window_of_word = deciding_windows(first_tokens, [(row.start, row.end) for row in windows])
     # The windows ascend, so the words of window i are those from bounds[i] to bounds[i + 1].
     bounds = np.searchsorted(window_of_word, np.arange(len(windows) + 1))
     for window, (first, stop) in zip(windows, pairwise(bounds.tolist()), strict=True):
-        tokens = first_pieces[first:stop] - window.start + window.first
+        tokens = first_tokens[first:stop] - window.start + window.first
         yield RowWords(np.arange(first, stop, dtype=np.int64), tokens)
 
 
