@@ -118,6 +118,7 @@ def find_layout(rows: Sequence[Row], labelled: bool) -> ColumnLayout | None:
     data_rows = data_rows or [row for row in rows if not row[1].startswith("# ") and row[1] != "#"]
     if not data_rows:
         return None
+    # For each row, whether tabs separate its columns, and their number.
     layouts = [("\t" in line, len(split_columns(line, "\t" in line))) for _, line in data_rows]
     (tabs, width), _ = Counter(layouts).most_common(1)[0]
     alike = [row for row, layout in zip(data_rows, layouts, strict=True) if layout == (tabs, width)]
@@ -248,6 +249,7 @@ class ColumnParser:
         )
 
     def _is_comment(self, line: str) -> bool:
+        """Return whether a line at the start of a block is a comment, by the rules of the class."""
         if not line.startswith("#"):
             return False
         if (cells := self._layout.cells(line)) is None:

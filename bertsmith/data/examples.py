@@ -84,6 +84,7 @@ class Example:
 
     @property
     def content(self) -> tuple[str, str | None]:
+        """The input of a model; examples with equal inputs are duplicates."""
         return self.text, self.pair
 
     def one_line(self) -> list[str]:
@@ -91,6 +92,7 @@ class Example:
         return [" ".join(text.split()) for text in (self.text, self.pair) if text is not None]
 
     def to_json(self) -> dict[str, Any]:
+        """Return the line and the texts, as they are written beside a prediction."""
         pair = {} if self.pair is None else {"pair": self.pair}
         return {"line": self.row, "text": self.text, **pair}
 

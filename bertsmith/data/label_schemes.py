@@ -248,6 +248,7 @@ def find_spans(labels: Sequence[str], scheme: Scheme, *, strict: bool = False) -
     start = 0
     for index, (before, part) in enumerate(pairwise(parts)):
         begins = _begins(before, part)
+        # A span ends before the word `index` if another one or no span begins there.
         if before.role != "O" and (begins or part.role == "O"):
             spans.append(Span(before.type, start, index))
         if begins:

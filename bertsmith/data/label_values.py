@@ -25,8 +25,8 @@ def label_name(label: Any) -> str:
 def label_values(names: Sequence[str], kind: LabelKind | None) -> tuple[Any, ...]:
     """Return the labels that have these names: `label_name` in reverse.
 
-    `kind` is the type of the labels, or None for strings. All stay strings if one of the names is no
-    value of this kind, for example because config.json was edited by hand.
+    `kind` is the type of the labels, or None for strings. All stay strings if one of the names is
+    no value of this kind, for example because config.json was edited by hand.
 
     >>> label_values(["0", "1"], "int"), label_values(["no", "yes"], "int")
     ((0, 1), ('no', 'yes'))

@@ -53,9 +53,11 @@ class ChoiceExample:
 
     @property
     def content(self) -> tuple[str, tuple[str, ...]]:
+        """The input of a model; examples with equal inputs are duplicates."""
         return self.text, self.choices
 
     def to_json(self) -> dict[str, Any]:
+        """Return the line and the texts, as they are written beside a prediction."""
         return {"line": self.row, "text": self.text, "choices": list(self.choices)}
 
 

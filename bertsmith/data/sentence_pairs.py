@@ -56,9 +56,11 @@ class RelatedTexts:
 
     @property
     def content(self) -> tuple[str, ...]:
+        """The input of a model; examples with equal inputs are duplicates."""
         return self.texts
 
     def to_json(self) -> dict[str, Any]:
+        """Return the line and the texts, as they are written beside a prediction."""
         return {"line": self.row, "text": self.anchor, "pair": self.positive}
 
 

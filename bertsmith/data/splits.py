@@ -83,6 +83,7 @@ class HeldOutChoice(Generic[DocumentT]):
         return self._release("held_out")
 
     def _release(self, split: Split) -> list[tuple[DocumentT, Split]]:
+        """Return the copies of the waiting document, now of a split; none if no document waits."""
         released = [] if self._waiting is None else [(self._waiting, split)] * self._num_waiting
         self._waiting, self._num_waiting = None, 0
         return released

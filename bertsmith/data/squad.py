@@ -70,6 +70,7 @@ class Question:
 
     @property
     def content(self) -> tuple[str, str]:
+        """The input of a model; examples with equal inputs are duplicates."""
         return self.question, self.context
 
     @property

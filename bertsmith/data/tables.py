@@ -28,15 +28,18 @@ from bertsmith.data.text_files import (
 from bertsmith.errors import ConfigError, InputError, option
 
 RowFormat = Literal["csv", "tsv", "jsonl", "json", "parquet", "xlsx", "txt"]
+"""Formats of files of examples, by the endings of their names."""
 TableFormat = Literal["auto", RowFormat]
+"""A format as a setting; auto means the format that the file's name shows."""
 ASK_FORMAT = (
     f"If it is a table by another name, say which: {option('format', 'tsv')} (or csv, jsonl)."
 )
-
+"""Advice in an error about a file that is no table by its name."""
 ASK_FORMAT_OF_TEXTS = (
     "If it holds texts or a table by another name, say which: "
     f"{option('format', 'txt')} (a text on each line; or csv, tsv, jsonl)."
 )
+"""The advice where lines of text are enough."""
 
 
 def table_format(

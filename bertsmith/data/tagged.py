@@ -84,9 +84,11 @@ class TaggedSentence:
 
     @property
     def content(self) -> tuple[str, ...]:
+        """The input of a model; examples with equal inputs are duplicates."""
         return self.words
 
     def to_json(self) -> dict[str, Any]:
+        """Return the line and the texts, as they are written beside a prediction."""
         return {"line": self.row, "text": self.text, "words": list(self.words)}
 
     @cached_property

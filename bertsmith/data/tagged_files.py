@@ -200,7 +200,7 @@ class TaggedReader(Reader[TaggedSentence]):
             error = raised
         parsed = list(filter(None, first))  # without those that are skipped
         if parsed:
-            # No empty line divides the rows of a file in columns, so all are one sentence.
+            # Whether no empty line divides the rows of a file in columns: all are one sentence.
             is_alone = not holds_objects(format_) and len(first) == 1 and error is None
             is_ended = self._is_line_empty
             check_words(self.source, parsed, is_alone=is_alone, is_ended=is_ended)
@@ -238,6 +238,7 @@ class TaggedReader(Reader[TaggedSentence]):
         return replace(sentence, labels=labels, scheme=scheme, remarks=remarks)
 
     def _detect_scheme(self, sentences: list[TaggedSentence]) -> Scheme:
+        """Detect the scheme from the sentences that were read ahead."""
         labels = [sentence.labels for sentence in sentences]
         try:
             if self.gold_scheme:

@@ -27,9 +27,11 @@ class TranslationPair:
 
     @property
     def content(self) -> tuple[str, str]:
+        """The input of a model; examples with equal inputs are duplicates."""
         return self.source, self.target
 
     def to_json(self) -> dict[str, Any]:
+        """Return the line and the texts, as they are written beside a prediction."""
         return {"line": self.row, "source": self.source, "target": self.target}
 
 
