@@ -1,4 +1,8 @@
-"""The models of several seeds as one folder, whose predictor averages their probabilities."""
+"""Keep the classifiers of several seeds as one model, which averages their probabilities.
+
+`finetune classify --seeds 3 --average` does this. The folder of the best model also holds the other
+models, the *members*; a predictor that opens it asks all of them.
+"""
 
 import shutil
 from collections.abc import Sequence
@@ -21,21 +25,24 @@ WEIGHTS = "model.safetensors"
 
 def is_averaged(settings: FinetuneSettings) -> bool:
     """Return whether the models of a series are kept as one model that averages them."""
+    # Only the settings of classification have this option.
     return bool(getattr(settings, "average", False))
 
 
 def move_members(out: Path, folders: Sequence[Path], *, has_linear: bool = False) -> None:
     """Move the models of `folders` into the best model's folder `out`, and list them in its config.
 
-    Models that an earlier, interrupted call has moved already stay where they are. `has_linear`
-    tells that a linear head, which is already among the members, is listed, too.
+    Models that an earlier, interrupted call has moved already stay where they are.
+
+    Args:
+        has_linear: whether to list a linear head, too; its folder is already among the members.
     """
     for folder in folders:
         member = out / MEMBERS_FOLDER / folder.name
         member.mkdir(parents=True, exist_ok=True)
         for name in MODEL_FILES:
             if name != WEIGHTS and (folder / name).is_file():
-                (member / name).parent.mkdir(exist_ok=True)
+                (member / name).parent.mkdir(exist_ok=True)  # some names have a folder before them
                 shutil.copy2(folder / name, member / name)
         if (folder / WEIGHTS).exists():
             (folder / WEIGHTS).replace(member / WEIGHTS)
@@ -58,6 +65,6 @@ def score_average(settings: FinetuneSettings, data: TaskDataset[Any]) -> dict[st
     predictor = predictor.with_definition(predictor.definition.with_columns(settings.columns))
     accumulator = accumulate_examples(predictor, data.held_out, settings.eval)
     report: Any = accumulator.result(data.num_held_out_skipped)
-    # The JSON of a report has each score once, and the metric may be another name of one, such as
-    # accuracy for texts with several labels.
+    # The JSON of a report has each score under one name. The metric may be a second name, such as
+    # accuracy for the subset accuracy of texts with several labels.
     return {**report.to_json(), settings.score_key: getattr(report, settings.score_key)}

@@ -1,4 +1,8 @@
-"""`finetune classify --head auto`: the head that is best in a cross-validation is trained."""
+"""`finetune classify --head auto`: choose the best head by cross-validation, and train it.
+
+A *head* is a way to learn from the labels, such as `linear` (logistic regression on frozen vectors)
+or `fine-tuned` (the whole model is trained).
+"""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -33,8 +37,8 @@ from bertsmith.training.run_folder import RunFolder
 NUM_FOLDS = 5
 """Number of folds of the cross-validation that compares heads."""
 MANY_TO_COMPARE = 100
-"""Fewest training examples with which `auto` compares heads. A fold has a fifth of the examples,
-and a score on fewer says too little."""
+"""Fewest training examples with which `auto` compares heads. Each score comes from a fold, a fifth
+of the examples; with fewer examples it says too little."""
 RESUMABLE = ("contrastive", "fine-tuned", AVERAGE)
 """The heads whose training writes checkpoints."""
 
@@ -50,13 +54,21 @@ def finetune_best_head(
 ) -> Any:
     """Score the heads by cross-validation of the training examples, and train the best one.
 
-    With fewer than `MANY_TO_COMPARE` examples, `head_for_few` chooses. The eval examples have no
-    part in the choice. The result is that of the best head, a `FineTuned`, a `FittedHead` or the
-    `SeriesResult` of an average, with the scores as its `choice`. A resumed run keeps the head that
-    it began with, without scores. A contrastive head of `FEWEST_TO_CALIBRATE` examples or more is
-    calibrated by its answers to the held-out folds (label_calibration.py). If the settings name a
-    corpus, the linear head learns from it, too, in the comparison as well. If they have a budget,
-    the heads for which it has no time are left out.
+    With fewer than `MANY_TO_COMPARE` examples, `head_for_few` chooses without a comparison. The
+    eval examples have no part in the choice. A resumed run keeps the head that it began with. A
+    contrastive head of `FEWEST_TO_CALIBRATE` examples or more is calibrated: its logits are scaled
+    and shifted to fit its answers to held-out examples (label_calibration.py). If the settings name
+    a corpus, the linear head also learns from these texts without labels, in the comparison as
+    well. If the settings have a budget (`minutes`), the comparison leaves out the heads for which
+    there is no time.
+
+    Args:
+        dataset: the examples; by default those of the settings' files.
+        has_costly_baselines: whether to score also the baselines that take some seconds.
+
+    Returns:
+        The result of the best head: a `FineTuned`, a `FittedHead`, or the `SeriesResult` of an
+        average. Its field `choice` has the scores of all heads; it is None for a resumed run.
 
     Raises:
         ConfigError: there are fewer than two different examples; the corpus does not fit the model
@@ -66,6 +78,7 @@ def finetune_best_head(
         CheckpointError: as `finetune`.
     """
     folder = RunFolder(settings.out)
+    # Of the heads, only the average of several models writes a series of runs.
     is_average_resumed = settings.resume and folder.holds_series
     check_run_out(settings_of_head(settings, AVERAGE) if is_average_resumed else settings)
     check_outside(settings.out, settings.corpus)
@@ -78,6 +91,7 @@ def finetune_best_head(
             f"{option('head', 'auto')} needs at least two different examples to compare by. Choose "
             f"a {option('head')}, or give more examples."
         )
+    # Without the eval examples: each fold holds out training examples in their place.
     folds = split(replace(data, held_out=[]), num_folds, settings.seed)
     can_calibrate = _can_calibrate(data, folds)
     compared = ComparedHeads()
@@ -115,6 +129,7 @@ def finetune_best_head(
             minutes=settings.minutes,
         )
         result = replace(result, choice=choice)
+    # The training has written its result to run.json; now the result has the choice as well.
     entry = "summary" if isinstance(result, SeriesResult) else "result"
     folder.write_run({**folder.read_run(), entry: result.to_json()})
     return result
@@ -151,7 +166,8 @@ def _calibrate(
     """Fit the calibration of a contrastive head to its answers to each fold.
 
     Args:
-        answers: those of the comparison; empty if there was none.
+        answers: the answers to each fold from the comparison; empty if there was no comparison, and
+            then the head is trained here with each fold held out.
     """
     if not answers:
         with progress_bar("calibrating", len(folds)) as advance:
@@ -163,26 +179,31 @@ def _calibrate(
 
 
 def _unused_options(settings: ClassifySettings, head: str, *, is_compared: bool) -> tuple[str, ...]:
-    """Return the names of the given options that have no effect on the chosen head."""
+    """Return the names of the given options that have no effect on the chosen head.
+
+    Args:
+        is_compared: whether heads were compared, so that a budget had an effect.
+    """
     unused = UNUSED_OPTIONS["fine-tuned" if head == AVERAGE else head]
-    # The average may have a part that learned from the corpus, and a budget has its effect on the
-    # comparison.
+    # An average may contain a linear head that learned from the corpus.
     reads_corpus = head == AVERAGE and settings_of_head(settings, head).corpus is not None
     effective = (["corpus"] if reads_corpus else []) + (["minutes"] if is_compared else [])
     return settings.changed_options([name for name in unused if name not in effective])
 
 
 def head_for_few(model: ModelFolder) -> tuple[Head, str]:
-    """Return the head for few examples, by the kind of model, and the reason in words.
+    """Return the head for few examples, by the kind of model, and the reason for this choice.
 
     A published sentence encoder gets the contrastive head: on SST-2 it was ahead of the linear head
     with 16 and 64 labels, and of fine-tuning with 64 (`benchmarks/few-labels.md`). It loses where
-    vectors of the encoder tell little, such as the grammar of CoLA. Another model gets the linear
-    head. With fewer than five texts per label, this reached 48.1 %, fine-tuning 46.9 % and the
-    contrastive head 46.2 %: means of ten sets, with a model of 15 minutes
-    (`benchmarks/results/few-labels.md`).
+    the encoder's vectors tell little about the labels, as in CoLA, which asks for grammar. Another
+    model gets the linear head. With fewer than five texts per label, the linear head reached
+    48.1 %, fine-tuning 46.9 % and the contrastive head 46.2 %: means over ten data sets, with a
+    model that was pre-trained for 15 minutes (`benchmarks/results/few-labels.md`).
     """
     too_few = f"fewer than {MANY_TO_COMPARE} texts are too few to compare heads, and the model is"
+    # sentence-transformers writes this file. A model without layers is a table of static vectors,
+    # one for each token, and does not count as a sentence encoder here.
     if model.files.has(MODULES_FILE) and model.config.num_layers > 0:
         return "contrastive", f"{too_few} a sentence encoder"
     return "linear", f"{too_few} no sentence encoder"
@@ -191,10 +212,11 @@ def head_for_few(model: ModelFolder) -> tuple[Head, str]:
 def choose_head(scores: Sequence[HeadScore]) -> HeadScore:
     """Return the head with the best mean over the folds.
 
-    Of heads with equal means it is the first in `scores`, which takes the least time to train, but
-    for a linear head with a corpus. The best head need not lead by more than chance. With 200
-    examples and 5 folds the standard error of a lead is about 3 points. So a rule that asks for a
-    lead of one standard error would miss a head that is 3 points better half of the time.
+    Of heads with equal means, the first in `scores` is returned. It takes the least time to train,
+    except that a linear head with a corpus may take longer than the next ones. The best head need
+    not lead by more than chance. With 200 examples and 5 folds the standard error of a lead is
+    about 3 points. So a rule that asks for a lead of one standard error would miss a head that is
+    3 points better half of the time.
     """
     return max(scores, key=lambda each: each.mean)
 
@@ -202,7 +224,8 @@ def choose_head(scores: Sequence[HeadScore]) -> HeadScore:
 def _can_calibrate(data: TaskDataset[Any], folds: Sequence[TaskDataset[Any]]) -> bool:
     """Return whether a head can be calibrated by its answers to these folds of the examples.
 
-    There are enough texts, each has one label, and each label occurs outside of each fold.
+    It can if there are enough texts, if each text has one label, and if each label also occurs
+    outside of each fold: otherwise the head of that fold does not know the label.
     """
     if len(data.train) < FEWEST_TO_CALIBRATE or isinstance(data.task, MultiLabel):
         return False

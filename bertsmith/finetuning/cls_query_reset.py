@@ -1,8 +1,8 @@
 """The attention of [CLS] at the start of fine-tuning: as pre-trained, or uniform over all tokens.
 
-It is uniform if the queries of the last layer are zero: all attention scores are then equal. With
-`auto`, the record of the pre-training run decides whether to reset the queries; see
-pretraining/cls_attention.py.
+The attention is uniform if the queries of the last layer are zero: all attention scores are then
+equal. With `--cls-attention auto`, the queries are reset to zero if the run.json of the
+pre-training says that [CLS] learned next to nothing (pretraining/cls_attention.py).
 """
 
 from dataclasses import replace
@@ -21,7 +21,7 @@ def reset_cls_queries(
 ) -> ClsAttention:
     """Reset the last layer's queries to zero if the settings ask for it, or `auto` decides so.
 
-    If so, `model.load_report.note` tells the reason. The result is "reset" or "keep".
+    Returns "reset" or "keep". After a reset, `model.load_report.note` tells the reason.
 
     Args:
         model: the model of the folder, with the head `head` of a task.
@@ -31,8 +31,9 @@ def reset_cls_queries(
         ConfigError: the settings ask for a reset, but no head reads [CLS], or layers share their
             attention.
     """
+    # Whether the head reads [CLS] alone, and not all tokens or their mean.
     is_read = head is not None and head not in TOKEN_HEADS and model.config.pooling == "first_token"
-    note = ""
+    note = ""  # stays empty if nothing is reset
     if settings.cls_attention == "reset":
         if not is_read:
             raise ConfigError(
@@ -41,6 +42,7 @@ def reset_cls_queries(
             )
         note = f"The attention of [CLS] was reset, as set by {option('cls_attention', 'reset')}."
     elif settings.cls_attention == "auto" and settings.resume:
+        # A resumed run keeps the decision of its beginning.
         at_beginning = RunFolder(settings.out).read_run()[CONFIG]["cls_attention"]
         if at_beginning == "reset":
             note = "The attention of [CLS] was reset when the run began."

@@ -1,7 +1,8 @@
 """`finetune classify --head contrastive`: a model and few labelled texts → a classifier.
 
-The encoder learns from pairs of texts (tasks/contrastive_classification.py). Then a linear head is
-fitted to its vectors, as in SetFit (Tunstall et al. 2022, section 3).
+The encoder learns from pairs of texts which ones have the same label
+(tasks/contrastive_classification.py). Then a linear head is fitted to its vectors, as in SetFit
+(Tunstall et al. 2022, section 3).
 """
 
 from collections.abc import Sequence
@@ -43,7 +44,8 @@ def finetune_contrastive(
     Args:
         dataset: the examples; by default those of the settings' files.
         has_costly_baselines: whether to score also the baselines that take some seconds.
-        calibration: what a cross-validation has found for this head and these examples.
+        calibration: the scale and biases of the logits that a cross-validation of this head and
+            these examples has found; None leaves the logits as they are.
 
     Raises:
         InputError: the examples cannot be read, or there are none to train on.
@@ -66,11 +68,12 @@ def finetune_contrastive(
 class ContrastiveRun(FinetuningRun):
     """Training on pairs of texts, and a head that is fitted afterwards.
 
-    Nothing is scored until the head is fitted. So training keeps the weights of its last step, and
-    the eval examples do not influence it.
+    The run of the training loop has no eval examples, since there is no head to score before its
+    end. So it keeps the weights of its last step.
     """
 
     objective_type: ClassVar = PairTraining
+    """Makes batches in which pairs of texts are compared."""
 
     def __init__(
         self,
@@ -85,7 +88,8 @@ class ContrastiveRun(FinetuningRun):
     ) -> None:
         self.calibration = calibration
         self.data = data
-        """All examples, with the task of their labels; `self.dataset` has the task of pairs."""
+        """All examples, with the task of classification. `self.dataset` has the same training
+        examples with the task of comparing pairs."""
         resolved = resolve_contrastive(settings, len(data.train))
         pair_task: Any = as_contrastive(data.task, resolved.batch_size)  # type: ignore[arg-type]
         super().__init__(
@@ -120,5 +124,6 @@ class ContrastiveRun(FinetuningRun):
             calibration=self.calibration,
             num_train_truncated=resolved.objective.train.num_truncated,
             evaluation=evaluate_saved(settings, self.data),
+            # {}: the model was not scored before training.
             baselines=score_baselines(settings, self.data, {}, costly=self.has_costly_baselines),
         )

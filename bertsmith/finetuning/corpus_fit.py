@@ -1,11 +1,12 @@
 """Fit a linear head to labelled texts and to a corpus without labels.
 
-The corpus helps in two ways. First, vectors of tokens are counted in it, so that a token that no
-labelled text has gets a weight like that of tokens with similar neighbours. Second, it gives more
-labelled texts. A first head, fitted to the labelled texts, classifies all sentences of a document.
-The mean of its logits is less often wrong than those of one sentence, and becomes the label of the
-document's sentences. A second head is fitted to the labelled texts and to these sentences. The
-result is the mean of both heads.
+The corpus helps in two ways. First, it gives each token of the vocabulary a *counted vector*, which
+is computed from the counts of the token's neighbours. So a token that no labelled text has gets a
+weight like that of tokens with similar neighbours. Second, the corpus gives more labelled texts. A
+first head, fitted to the labelled texts, classifies all sentences of a document. The mean of its
+logits over a document is less often wrong than the logits of one sentence. So its probabilities
+become the labels of all sentences of the document. A second head is fitted to the labelled texts
+and to these sentences. The result is the mean of both heads.
 """
 
 from collections.abc import Sequence
@@ -28,7 +29,7 @@ MAX_SENTENCES = 12_000
 LABEL_WEIGHT = 3.0
 """Weight of a labelled text beside that of a sentence, which is 1."""
 SENTENCE_STRENGTH = 1.0
-"""The inverse of the second head's penalty."""
+"""The inverse of the strength of the second head's L2 penalty, as C in scikit-learn."""
 
 
 def fit_with_corpus(
@@ -41,16 +42,20 @@ def fit_with_corpus(
     """Fit the mean of two heads, the second of which also learns from sentences of the corpus.
 
     Args:
+        texts: the labelled texts, with their vectors from the encoder.
         folds: the indices that each fold of the first head's cross-validation holds out.
+        unlabelled: the sentences of the corpus with their vectors, and the counted vectors.
+        seed: determines which sentences the second head learns from if there are too many.
 
     Returns:
         The head; the scores of the first head in a cross-validation, if there was one; and the
-        number of sentences that the second one learned from.
+        number of sentences that the second head learned from.
     """
     rng = np.random.default_rng(seed)
     sentences = unlabelled.sentences
     chosen = np.sort(rng.permutation(len(unlabelled.vectors))[:MAX_SENTENCES])
 
+    # The first head reads the encoder's vector and the mean of the counted vectors, side by side.
     token_vectors = unlabelled.token_vectors
     part_sizes = (texts.vectors.shape[1], token_vectors.shape[1])
     vectors = join_vectors(texts.vectors, texts.examples, token_vectors, tokenizer)
@@ -60,9 +65,11 @@ def fit_with_corpus(
     first = fitted.extractor.head_of(fitted.weights)
     scores = score_fit(fitted, is_multi_label=False)
 
+    # It labels the sentences of the corpus.
     sentence_features = fitted.extractor.extract(unlabelled.vectors, sentences.examples)
     sentence_logits = fitted.weights.logits(sentence_features)
     targets = label_documents(sentence_logits, sentences.documents, texts.targets.mean(0))
+    # The second head learns from the labelled texts and from the chosen sentences.
     texts_and_sentences = LabelledTexts(
         EncodedExamples.concat([texts.examples, sentences.examples.select(chosen.tolist())]),
         np.concatenate([texts.vectors, unlabelled.vectors[chosen]]),
@@ -84,12 +91,17 @@ def fit_with_corpus(
 def join_heads(first: LinearHead, second: LinearHead, counted: NDArray[np.float32]) -> LinearHead:
     """Join two heads to one, whose logits are the mean of theirs.
 
-    Each head reads a vector of the encoder and a mean of counted vectors, side by side. The product
-    of the `counted` vectors, fp32 `[vocabulary, counted]`, and their weights is one weight for each
-    token and label, so that a prediction needs no counted vectors.
+    Each head reads a vector of the encoder and a mean of counted vectors, side by side. The counted
+    vectors are multiplied by their weights here. This gives one weight for each token and label, so
+    that a prediction needs no counted vectors.
+
+    Args:
+        counted: the counted vector of each token, fp32 `[vocabulary, counted]`.
     """
     vector_weights = (first.vector_weights + second.vector_weights) * np.float32(0.5)
     hidden_size = len(vector_weights) - counted.shape[1]
+    # The heads count different n-grams (tokens and pairs of tokens), so their weights stay apart,
+    # and each counts half.
     corpus = CorpusWeights(
         counted @ vector_weights[hidden_size:],
         second.ngrams,
@@ -107,11 +119,11 @@ def join_heads(first: LinearHead, second: LinearHead, counted: NDArray[np.float3
 def label_documents(
     sentence_logits: NDArray[np.float32], documents: NDArray[np.int64], shares: NDArray[np.float32]
 ) -> NDArray[np.float32]:
-    """Return probabilities of each document's label, fp32 `[documents, labels]`.
+    """Return the probabilities of each document's labels, fp32 `[documents, labels]`.
 
-    The logits of a document are the means over its sentences. The logits of each label are
-    standardized over all documents, since a head often prefers one label in texts that are unlike
-    those that it was fitted to. Then the logarithm of the label's share is added.
+    The logits of a document are the means over its sentences. A head often prefers one label in
+    texts that are unlike those that it was fitted to. So the logits of each label are standardized
+    over all documents. Then the logarithm of the label's share is added.
 
     Args:
         sentence_logits: logits of the first head, fp32 `[sentences, labels]`.
@@ -123,14 +135,14 @@ def label_documents(
         np.bincount(documents, of_label) / np.maximum(counts, 1) for of_label in sentence_logits.T
     ]
     logits = np.stack(means_of_labels, axis=1)
-    deviation = logits.std(0)
+    deviation = logits.std(0)  # 0 if all documents are equal
     logits = (logits - np.median(logits, axis=0)) / np.where(deviation > 0, deviation, 1)
     logits += np.log(np.maximum(shares, np.finfo(np.float32).tiny))
     return softmax64(logits).astype(np.float32)
 
 
 def _weigh_texts(texts: LabelledTexts, num_sentences: int) -> NDArray[np.float32]:
-    """Return the factors of the losses, fp32 `[rows, 1]`: of labelled texts, then of sentences."""
+    """Return the factor of each loss, fp32 `[rows, 1]`: of labelled texts, then of sentences."""
     num_texts = len(texts.targets)
     weights = np.ones((num_texts + num_sentences, 1), np.float32)
     weights[:num_texts] = LABEL_WEIGHT

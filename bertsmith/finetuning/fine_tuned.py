@@ -14,15 +14,22 @@ from bertsmith.training.trainer import Summary
 
 @dataclass(frozen=True, kw_only=True)
 class FineTuned(FineTuningResult):
-    """The result of a run: scores of the saved model, and statistics."""
+    """The result of a run: scores of the saved model, and statistics.
+
+    `FineTuningResult` has the fields that are the same for all heads, such as `evaluation`, the
+    scores, and `choice`, the heads that `--head auto` compared.
+    """
 
     load_report: str
+    """The weights that were loaded, and those that began at random, in words."""
     best_step: int
     """The step whose weights were saved; without eval examples the last one."""
     best_score: float | None
     """The score by which the best weights were chosen; None without eval examples."""
     learning_rate: float
+    """The largest learning rate of the schedule."""
     training: Summary
+    """Steps, time and speed of the training."""
     noun: str = "text"
     """Noun for an example in messages."""
     layer_shares: tuple[float, ...] = ()
@@ -93,6 +100,7 @@ class FineTuned(FineTuningResult):
         for baseline in self.baselines:
             # The first score of a baseline is the most important one.
             name, value = next(iter(baseline.scores.items()))
+            # No advice if the report lacks this score: 1.0 is the best value that it can have.
             if value <= scores.get(name, 1.0):
                 continue
             if baseline.key == "cosine" and self.task == "regress":

@@ -1,4 +1,9 @@
-"""Training examples that are held out: folds of a cross-validation, or a share of all examples."""
+"""Hold out training examples: folds of a cross-validation, or a share of all examples.
+
+The task of the examples puts each of them into a *group* and a *stratum* (`Task.fold_keys`). The
+examples of a group, such as those with the same text, are held out together, so that none of them
+is learned and scored. A stratum, such as the examples of one label, is spread evenly.
+"""
 
 from collections import Counter
 from collections.abc import Sequence, Set
@@ -15,10 +20,10 @@ MIN_GROUPS = 4
 
 
 def split(dataset: TaskDataset[Any], num_folds: int, seed: int) -> list[TaskDataset[Any]]:
-    """Divide the examples into folds with equal shares of each stratum (`Task.fold_keys`).
+    """Divide the training examples into folds with equal shares of each stratum.
 
-    Returns a `TaskDataset` per fold, which holds out that fold. Examples of one group, such as
-    those with the same text, stay in one fold.
+    Returns a `TaskDataset` per fold. Its `held_out` are the examples of the fold, and its `train`
+    are all others. Examples of one group stay in one fold.
 
     Raises:
         ConfigError: fewer groups than folds.
@@ -48,8 +53,8 @@ def folds_of(dataset: TaskDataset[Any], num_folds: int, seed: int) -> list[list[
 def hold_out(dataset: TaskDataset[Any], share: float, seed: int) -> TaskDataset[Any]:
     """Hold out a `share` of the training examples, about the same share of each stratum.
 
-    At least two groups (`Task.fold_keys`) are held out. Examples of a group stay together. One
-    group of each stratum is left to train on, unless too few other groups are left to hold out.
+    At least two groups are held out. Examples of a group stay together. One group of each stratum
+    is left to train on, unless too few groups would then remain to hold out.
 
     Raises:
         ConfigError: `share` is not between 0 and 1, or there are too few examples.
@@ -69,6 +74,7 @@ def hold_out(dataset: TaskDataset[Any], share: float, seed: int) -> TaskDataset[
             f"by, and needs at least {MIN_GROUPS} {dataset.task.group_nouns} for that; X has "
             f"{len(groups)}. Pass more, or eval=(X, y), or eval=None to train on all of them."
         )
+    # A group counts for the stratum of its first example.
     groups.sort(key=lambda group: _stratum(dataset, examples[group[0]]))
     strata = [_stratum(dataset, examples[group[0]]) for group in groups]
     # All groups but the first of each stratum, which is left to train on.
@@ -84,8 +90,8 @@ def hold_out(dataset: TaskDataset[Any], share: float, seed: int) -> TaskDataset[
 def _with_held_out(dataset: TaskDataset[Any], indices: Set[int]) -> TaskDataset[Any]:
     """Hold out the training examples at `indices`.
 
-    A task may read its file in another form for evaluation; the examples are then in
-    `dataset.held_out`, from where they are taken by their rows.
+    A task may read the same file in another form for evaluation. `dataset.held_out` then has all
+    examples in this form, and those that are held out are taken from there, by their rows.
     """
     read_for_evaluation = {example.row: example for example in dataset.held_out}
     train, held_out = [], []
@@ -116,8 +122,9 @@ def _assign_to_folds(
 ) -> list[set[int]]:
     """Divide the indices of examples into folds, so that strata are balanced.
 
-    A group goes to the fold that has the fewest examples of its stratum so far, and among such
-    folds to the smallest. Large groups go first, so that small ones can even out the folds.
+    A group goes to the fold that has the fewest examples of its stratum so far. Of several such
+    folds, it goes to the smallest. Large groups go first, so that small ones can even out the
+    folds.
 
     Args:
         groups: the indices of the examples of each group.

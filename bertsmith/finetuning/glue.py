@@ -1,4 +1,4 @@
-"""GLUE: fine-tune a pre-trained model to every task of the benchmark; make a table of scores.
+"""`bertsmith glue`: fine-tune a model to every task of the GLUE benchmark, and report the scores.
 
 Each task is trained once per seed, in a run folder of its own. A complete run is not repeated, and
 a stopped run resumes from its checkpoint. Models are scored on the development files, and each run
@@ -92,7 +92,11 @@ class GlueRun:
 
 @dataclass(frozen=True)
 class GlueReport:
-    """All runs of a benchmark by task."""
+    """All runs of the benchmark, by the names of their tasks.
+
+    `submissions` are the files of predictions for the benchmark's server; there are none without
+    test files.
+    """
 
     out: Path
     runs: dict[str, list[GlueRun]]
@@ -163,7 +167,7 @@ def run_glue(
     runs: dict[str, list[GlueRun]] = {}
     submissions: list[Path] = []
     planned: dict[str, list[SeriesRun]] = {}
-    work: dict[str, float] = {}  # of one run of each task, as in `_estimate_work`
+    work: dict[str, float] = {}  # of one run of each task, by `_estimate_work`
     total_work = 0.0
     for files_of_task in all_files:
         name = files_of_task.task.name
@@ -173,6 +177,7 @@ def run_glue(
     with progress_bar("all tasks", total_work, interval=WHOLE_SECONDS) as bar:
         for files_of_task in all_files:
             name = files_of_task.task.name
+            # Runs that an earlier call has completed must have the same settings.
             for run in planned[name]:
                 check_finetuned(run.settings)
             series.run(
@@ -242,6 +247,7 @@ def _run_settings(
     return settings_of(
         model=settings.model,
         train=files_of_task.train,
+        # Of several development files, the first one chooses the best weights.
         eval=files_of_task.dev_files()[0][0],
         out=settings.out / task.name / f"seed-{seed}",
         columns=task.columns,
@@ -257,6 +263,7 @@ def _record_scores(files_of_task: GlueTaskFiles, tell: Say, run: SeriesRun) -> N
     facts = run.folder.read_run()
     if "glue" in facts:
         return
+    # The run has scored the first file already.
     reports = {files_of_task.dev_files()[0][1]: facts["result"]["evaluation"]}
     for path, name in files_of_task.dev_files()[1:]:
         reports[name] = _score_file(run.settings, path, files_of_task.task.columns)
@@ -332,7 +339,7 @@ def select_official_scores(task: GlueTask, report: dict[str, Any]) -> dict[Score
 def _predict_tests(
     files_of_task: GlueTaskFiles, runs: Sequence[GlueRun], settings: GlueSettings
 ) -> list[Path]:
-    """Predict the test files with the best run."""
+    """Predict the test files with the best run, and return the paths of the submissions."""
     best = max(runs, key=lambda run: run.mean_score)
     files = files_of_task.test_files()
     if files and not (best.folder / WEIGHTS).exists():

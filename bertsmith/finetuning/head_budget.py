@@ -1,4 +1,8 @@
-"""The budget of `--head auto`: which heads it has the time to compare and to train."""
+"""The time budget of `--head auto --minutes …`: which heads can be compared and trained within it.
+
+`--head auto` compares heads (ways to learn from the labels) by cross-validation, and then trains
+the best one. A head is left out if the run would take longer than the budget.
+"""
 
 import time
 from collections.abc import Mapping
@@ -7,7 +11,7 @@ from typing import Any
 from bertsmith.training.callback import Callback, Status
 
 SECONDS_TO_JUDGE = 1.0
-"""Seconds of a training after which its progress says how long it will take."""
+"""Seconds of a training after which its length can be estimated from its progress."""
 
 
 class OverBudget(Exception):  # noqa: N818 - it ends a comparison, and is no error
@@ -32,8 +36,9 @@ class HeadBudget:
 
     def __init__(self, minutes: float | None, num_folds: int) -> None:
         self.minutes = minutes
-        # A training of the comparison learns from all folds but one, and the last one from all.
-        self._length_of_last_training = num_folds / (num_folds - 1)
+        # A training of the comparison learns from all folds but one, the last training from all
+        # folds. So the last training takes this many times as long.
+        self._factor_of_last_training = num_folds / (num_folds - 1)
         self._began = time.perf_counter()
         self._longest_training = 0.0
 
@@ -52,18 +57,21 @@ class HeadBudget:
             OverBudget: the run would take longer than the budget.
         """
         longest = max(self._longest_training, training_seconds)
-        remaining = num_trainings * training_seconds + self._length_of_last_training * longest
+        remaining = num_trainings * training_seconds + self._factor_of_last_training * longest
         minutes = (time.perf_counter() - self._began + remaining) / 60
         if self.minutes is not None and minutes > self.minutes:
             raise OverBudget(minutes)
 
 
 class BudgetWatch(Callback):
-    """Ends the first training of a comparison early if the budget has no time for all of them.
+    """Ends the first training of a head early if the budget has no time for all its trainings.
+
+    The training loop calls `on_step` after each step.
 
     Args:
-        num_trainings: number of trainings of the comparison.
-        num_models: number of models that a training makes one after the other.
+        num_trainings: number of trainings of the head in the comparison, one for each fold.
+        num_models: number of models that one training makes, one after the other; 1 except for an
+            average.
     """
 
     def __init__(self, budget: HeadBudget, num_trainings: int, num_models: int) -> None:
@@ -75,8 +83,8 @@ class BudgetWatch(Callback):
     def on_step(self, entry: Mapping[str, Any], status: Status) -> None:
         """End the training if the comparison would take too long.
 
-        It ends by an error, so that nothing else is trained, saved or scored for a head that is
-        left out: neither the other models of an average nor its linear head.
+        The training ends by an exception. So nothing else is trained, saved or scored for the head
+        that is left out: neither the other models of an average nor its linear head.
 
         Raises:
             OverBudget: the run would take longer than the budget.

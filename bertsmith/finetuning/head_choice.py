@@ -1,4 +1,8 @@
-"""The scores by which `--head auto` chose a head, as a part of a run's result."""
+"""The scores by which `finetune classify --head auto` chose a head, as a part of a run's result.
+
+A head is a way to learn from the labels, such as `linear` or `fine-tuned`. `--head auto` compares
+the heads by cross-validation, within a budget of minutes if there is one.
+"""
 
 import statistics
 from dataclasses import dataclass
@@ -46,7 +50,7 @@ class HeadChoice:
     """
 
     metric: str
-    """The key of the score."""
+    """The name of the score in reports, such as accuracy."""
     heads: tuple[HeadScore, ...]
     chosen: str
     unused: tuple[str, ...] = ()

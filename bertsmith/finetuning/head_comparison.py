@@ -1,4 +1,9 @@
-"""The comparison of all heads by cross-validation, within a budget of time."""
+"""Compare the heads of text classification by cross-validation, within a budget of time.
+
+`finetune classify --head auto` calls this before it trains the best head. A head is a way to learn
+from the labels, such as `linear` or `fine-tuned`. A fold is a part of the training examples; each
+head is trained once for each fold, without its examples, and scored on them.
+"""
 
 import statistics
 import tempfile
@@ -26,9 +31,9 @@ from bertsmith.tasks.text_classification import Classify
 from bertsmith.training.machine import computing_on
 
 COMPARED_HEADS: tuple[Head, ...] = ("counts", "linear", "contrastive", "fine-tuned")
-"""The heads that `auto` compares; each takes more time to train than those before it, but for a
-linear head that reads a corpus. With a budget, the average of several fine-tuned models is
-compared, too."""
+"""The heads that `auto` compares. Each takes more time to train than those before it, except that a
+linear head that reads a corpus may take longer than the next ones. With a budget, the average of
+several fine-tuned models is compared, too."""
 
 
 @dataclass(frozen=True)
@@ -65,12 +70,14 @@ def compare_heads(
     *,
     keeps_answers: bool,
 ) -> ComparedHeads:
-    """Score the heads by cross-validation; a linear head learns from the corpus, too.
+    """Score the heads by cross-validation.
 
-    The first head is always compared, and each other one if the budget (`settings.minutes`) has
-    the time for its comparison and for a training of the best head.
+    The first head is always compared. Each other head is compared if the budget
+    (`settings.minutes`) has the time for its comparison and for a training of the best head.
 
     Args:
+        corpus: texts without labels, from which the linear head learns, too; None for none.
+        folds: the examples with one fold held out each.
         keeps_answers: whether to keep the answers of the contrastive head to the folds.
     """
     budget = HeadBudget(settings.minutes, len(folds))
@@ -108,7 +115,8 @@ def compare_heads(
                 continue
             score = _summarize(head, folds, trials)
             budget.note_training(score.seconds)
-            if head == "linear":  # the others have no use for the corpus
+            # In a training on its own, the linear head has to read the corpus first.
+            if head == "linear":
                 score = replace(score, seconds=score.seconds + reading_seconds)
             scores.append(score)
             answers += [trial.answers for trial in trials if trial.answers is not None]
@@ -139,7 +147,7 @@ def cross_validate_head(
     trials: list[FoldTrial] = []
     try:
         for fold in folds:
-            watch = None
+            watch = None  # ends the first training as soon as it is seen to take too long
             if budget is not None and not trials:
                 watch = BudgetWatch(budget, len(folds), NUM_AVERAGED if head == AVERAGE else 1)
             trials.append(
@@ -189,7 +197,8 @@ def _try_fold(
         training_seconds = time.perf_counter() - began
         predictor = load(out, device=settings.device, precision=settings.precision)
         began = time.perf_counter()
-        report = accumulate_examples(predictor, fold.held_out, settings.train).result(0)
+        num_skipped = 0  # rows without a label were counted when the file was read
+        report = accumulate_examples(predictor, fold.held_out, settings.train).result(num_skipped)
         prediction_seconds = time.perf_counter() - began
         return FoldTrial(
             float(getattr(report, settings.score_key)),
@@ -202,9 +211,10 @@ def _try_fold(
 
 
 def _answers_of(predictor: Predictor[Any], fold: TaskDataset[Any]) -> HeldOutAnswers:
-    """Predict the held-out examples of a fold."""
+    """Predict the held-out examples of a fold; return their probabilities, labels and weights."""
     task: Any = fold.task
     labels = task.targets(fold.held_out)
+    # The weight of each label in the loss; without class weights each label counts the same.
     weights = np.ones(len(task.labels)) if task.loss.weights is None else task.loss.weights
     return HeldOutAnswers(
         predictor.probabilities(fold.held_out),

@@ -1,4 +1,7 @@
-"""The training of one of the heads that `--head auto` compares."""
+"""Train one of the heads that `finetune classify --head auto` compares, by its name.
+
+A head is a way to learn from the labels, such as `linear` or `fine-tuned`.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -20,7 +23,7 @@ TRAINING_FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "counts": finetune_linear,
     "contrastive": finetune_contrastive,
 }
-"""The function that trains each head, but for `auto`, which chooses among these."""
+"""The function that trains each head. `auto` is missing: it chooses one of these."""
 AVERAGE = "average"
 """Name of the mean of several fine-tuned models, which `auto` compares as if it were a head. The
 options `--seeds 3 --average` train the same mean."""
@@ -51,14 +54,14 @@ def train_head(
     Args:
         has_costly_baselines: whether to score also the baselines that take some seconds; an average
             has none.
-        calibration: that of a contrastive head.
+        calibration: the scale and biases of the logits of a contrastive head; None for none.
         unlabelled: the texts of the settings' corpus, if they have been read before; only a linear
             head and an average learn from them.
 
     Returns:
         A `FineTuned`, a `FittedHead`, or for the average a `SeriesResult`.
     """
-    if settings.is_series:
+    if settings.is_series:  # of these heads, only the average trains several models
         return finetune_repeatedly(
             task_type,
             settings,

@@ -1,7 +1,8 @@
-"""Calibrate a head by texts that were held out: one scale of all logits, and a bias per label.
+"""Calibrate a classifier by texts that were held out: one scale of all logits, a bias per label.
 
-A head on an encoder that learned from the same few texts is too sure of its answers, and gives a
-rare label too often. Scaled and shifted, its probabilities fit how often it is right. This is
+`finetune classify --head auto` does this for the contrastive head: a linear head on an encoder that
+learned from the same few texts. Such a head is too sure of its answers, and gives a rare label too
+often. Scaled and shifted, its probabilities fit how often it is right. This is
 temperature scaling with a bias for each label (Alexandari et al. 2020, "Maximum Likelihood with
 Bias-Corrected Calibration is Hard-To-Beat at Label Shift Adaptation").
 """
@@ -41,7 +42,8 @@ class HeldOutAnswers:
     """Answers to texts that a head has not learned from.
 
     Shapes: `probabilities` fp64 `[texts, labels]`; `labels`, the index of each text's label,
-    int64 `[texts]`; `importance`, the factor of each text's loss, fp64 `[texts]`.
+    int64 `[texts]`; `importance`, the factor of each text's loss by the weight of its label, fp64
+    `[texts]`. `num_folds` is the number of folds that the texts come from.
     """
 
     probabilities: NDArray[np.float64]

@@ -1,4 +1,8 @@
-"""The linear head as a baseline of fine-tuning: it learns from the same labels in a second."""
+"""The linear head as a baseline of fine-tuning: it learns from the same labels in a second.
+
+A linear head is logistic regression on the vectors of the model, which is not trained, and on
+counted tokens.
+"""
 
 from typing import Any
 
@@ -32,7 +36,7 @@ def score_linear_head(
     is_small = 0 < len(data.train) <= MAX_TEXTS and 0 < len(data.held_out) <= MAX_TEXTS
     if not (isinstance(settings, ClassifySettings) and is_small and folder.is_encoder):
         return ()
-    if settings.begins_at_random:
+    if settings.begins_at_random:  # a new model, whose vectors say nothing yet
         return ()
     try:
         loaded = load_for_inference(
@@ -43,7 +47,8 @@ def score_linear_head(
         )
         task, _ = fit_task(loaded, data, settings.with_head("linear"))
         predictor = Predictor(loaded, task.with_columns(settings.columns))
-        scores = accumulate_examples(predictor, data.held_out, settings.eval).result(0).to_json()
+        accumulator = accumulate_examples(predictor, data.held_out, settings.eval)
+        scores = accumulator.result(num_skipped=0).to_json()
     except BertsmithError:
         return ()
     names = ["accuracy", "macro_f1"]

@@ -1,5 +1,8 @@
 """Features that a linear head is fitted to: standardized vectors and counted n-grams of texts.
 
+A linear head is logistic regression on frozen vectors of texts and on TF-IDF of their tokens. An
+n-gram is a token or a pair of neighbouring tokens.
+
 Means, scales, n-grams and their document frequencies come from the texts that the head learns from.
 In a cross-validation these are the texts outside the fold, so that the fold stays unseen.
 """
@@ -23,11 +26,11 @@ MAX_WEIGHTS = 20_000_000
 
 @dataclass(frozen=True)
 class LabelledTexts:
-    """Texts that a head learns from.
+    """Texts that a head learns from: their token ids (`examples`), vectors and labels.
 
     Shapes: `vectors` fp32 `[texts, hidden]`, zeros if only the counted tokens should decide;
     `targets` 0 and 1, or probabilities, fp32 `[texts, labels]`; `importance`, factors of the losses
-    as `logistic_regression.fit` takes them, or None for 1.
+    by class weights, fp32 `[texts, 1]` or `[texts, labels]`, or None for 1.
     """
 
     examples: EncodedExamples
@@ -52,8 +55,8 @@ class LabelledTexts:
 class Standardization:
     """Mean and scale of each dimension of vectors, fp64 `[hidden]`.
 
-    Standardized vectors are divided by the root of their width, so that they weigh as much as
-    counted tokens, whose rows have length 1.
+    `scale` is the standard deviation times the root of the vectors' width. So standardized vectors
+    have a length of about 1, as the TF-IDF of a text has, and both weigh the same.
     """
 
     mean: NDArray[np.float64]
@@ -63,8 +66,11 @@ class Standardization:
     def fit(cls, vectors: NDArray[np.float32], part_sizes: Sequence[int]) -> Self:
         """Compute the standardization of vectors, fp32 `[texts, hidden]`.
 
-        Vectors that are several vectors side by side, with the sizes `part_sizes`, are
-        standardized part by part, so that each part weighs the same.
+        A vector may consist of several parts side by side, such as that of an encoder and a mean of
+        counted vectors. Each part is standardized for itself, so that all parts weigh the same.
+
+        Args:
+            part_sizes: the width of each part; their sum is `hidden`.
         """
         parts = np.split(vectors, np.cumsum(part_sizes)[:-1], axis=1)
         return cls(
@@ -89,7 +95,7 @@ class FeatureExtractor:
         return Features(self.standardization.apply(vectors), self.ngrams.transform(examples))
 
     def head_of(self, weights: LinearWeights) -> LinearHead:
-        """Return the head for vectors that are not standardized, from weights for the features.
+        """Return the head for vectors as the encoder gives them, from weights for the features.
 
         The standardization becomes part of the weights and biases.
         """
@@ -104,8 +110,9 @@ class FeatureExtractor:
 class FeatureSettings:
     """Settings of the features of texts.
 
-    `max_ngrams`: the largest number of n-grams. `part_sizes`: the sizes of the vectors that stand
-    side by side in each text's vector; see `Standardization.fit`.
+    `special_ids` are tokens such as [CLS], which are not counted. `max_ngrams` is the largest
+    number of n-grams. `part_sizes` are the widths of the parts that stand side by side in each
+    text's vector, each of which is standardized for itself.
     """
 
     vocab_size: int
@@ -115,7 +122,7 @@ class FeatureSettings:
 
     @classmethod
     def of(cls, texts: LabelledTexts, tokenizer: Tokenizer, part_sizes: Sequence[int] = ()) -> Self:
-        """Return the settings for these texts; by default, vectors have one part."""
+        """Return the settings for these texts; without `part_sizes`, vectors have one part."""
         return cls(
             tokenizer.vocab_size,
             frozenset(tokenizer.special_ids),
@@ -132,8 +139,9 @@ class FeatureSettings:
 
 
 def _scale_of(vectors: NDArray[np.float32]) -> NDArray[np.float64]:
+    # The factor, the root of the width, gives vectors a length of about 1.
     scale = vectors.std(0, dtype=np.float64) * np.sqrt(vectors.shape[1])
-    # A dimension that is equal in all texts, but for rounding, says nothing about them. Divided by
-    # infinity it becomes 0.
+    # A dimension that has the same value in all texts, up to rounding, says nothing about them.
+    # Divided by infinity it becomes 0.
     scale[scale <= 1e-6 * scale.max()] = np.inf
     return scale

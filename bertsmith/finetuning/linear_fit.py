@@ -1,4 +1,8 @@
-"""Fit a linear head to vectors and token counts; its penalty is chosen by cross-validation."""
+"""Fit a linear head to vectors and token counts; its penalty is chosen by cross-validation.
+
+A linear head is logistic regression with an L2 penalty. It reads frozen vectors of texts, and
+TF-IDF of their tokens and pairs of tokens (the *n-grams*).
+"""
 
 import math
 from collections.abc import Sequence
@@ -25,8 +29,8 @@ FEW_STRENGTHS = (0.3, 1.0, 3.0, 10.0, 30.0)
 """Values of `c` for few texts."""
 FEW_BIAS_VARIANCE = 1.0
 """Variance of the biases, a priori, for few texts with one label each. The shares of labels in so
-few texts are due to chance. Biases without a penalty follow them, and then choosing `c` by the loss
-was no better than the fixed `c` of 10 (`benchmarks/results/few-labels.md`)."""
+few texts are due to chance, and biases without a penalty follow these shares. Then choosing `c` by
+the loss was no better than the fixed `c` of 10 (`benchmarks/results/few-labels.md`)."""
 FEWEST_TO_WEIGH = 32
 """Fewest texts with which a fit to token counts alone becomes a part of the head. The answers to 16
 held-out texts say nothing about the weight of that fit (`benchmarks/results/few-labels.md`)."""
@@ -41,7 +45,7 @@ class CrossValidation:
     c: float
     """The inverse of the penalty that had the lowest loss."""
     loss: float
-    """Mean cross entropy of a text, in nats."""
+    """Mean cross entropy of a held-out text, in nats."""
     accuracy: float
     """The share of texts whose labels are all correct."""
     num_folds: int
@@ -51,9 +55,10 @@ class CrossValidation:
 
 @dataclass(frozen=True)
 class HeldOut:
-    """The penalty with the lowest loss in a cross-validation, and what it predicts there.
+    """The penalty with the lowest loss in a cross-validation, and its logits of the held-out texts.
 
-    `texts` are those of all folds, fold after fold; `logits` are fp32 `[texts, labels]`.
+    `c` is the inverse of the penalty's strength. `texts` are the held-out texts of all folds, fold
+    after fold; `logits` are fp32 `[texts, labels]`.
     """
 
     c: float
@@ -87,7 +92,7 @@ def fit_linear_head(
     """Fit a head whose penalty and whose share of token counts come from a cross-validation.
 
     Args:
-        folds: the indices that each fold holds out; as for `fit_mean_weights`.
+        folds: the indices of the texts that each fold holds out; as for `fit_mean_weights`.
         threshold: the probability from which on a text has a label, if it may have several.
 
     Returns:
@@ -109,19 +114,20 @@ def fit_mean_weights(
     """Fit weights whose logits are the weighted mean of two fits.
 
     The first fit reads vectors and token counts; the vectors decide most. The second fit reads
-    token counts alone, which is better where words tell the label, as with topics. The mean is
-    better than either (`benchmarks/results/few-labels.md`). `share_of_counts` computes the weight
-    of the second fit. Both fits are linear, so their mean is a single head, which predicts as fast
-    as one of them. With fewer than `FEWEST_TO_WEIGH` texts, or without folds, there is only the
-    first fit.
+    token counts alone, which is better where words tell the label, as with topics. Their mean is
+    better than either fit (`benchmarks/results/few-labels.md`). `share_of_counts` computes the
+    weight of the second fit from the held-out texts. Both fits are linear, so their mean is a
+    single head, which predicts as fast as one of them. With fewer than `FEWEST_TO_WEIGH` texts, or
+    without folds, there is only the first fit.
 
     With fewer than `FEW_TEXTS` texts of one label each, biases are penalized, too.
 
     Args:
-        folds: the indices that each fold holds out; without folds the penalty is
+        folds: the indices of the texts that each fold holds out; without folds `c` is
             `DEFAULT_STRENGTH`.
     """
     joint = fit_weights(texts, folds, settings, is_multi_label=is_multi_label)
+    # If all vectors are zeros (`--head counts`), the first fit has read token counts alone, too.
     if joint.held_out is None or len(texts) < FEWEST_TO_WEIGH or not texts.vectors.any():
         return joint
     without_vectors = replace(texts, vectors=np.zeros_like(texts.vectors))
@@ -147,7 +153,10 @@ def fit_weights(
     *,
     is_multi_label: bool,
 ) -> FittedWeights:
-    """Fit weights to the features of texts, with the penalty of the lowest held-out loss."""
+    """Fit weights to the features of texts, with the penalty of the lowest held-out loss.
+
+    Without folds the penalty is fixed.
+    """
     are_few = len(texts) < FEW_TEXTS
     bias_variance = FEW_BIAS_VARIANCE if are_few and not is_multi_label else math.inf
     held_out = None
@@ -177,8 +186,8 @@ def fit_to_trained_vectors(
 ) -> LinearHead:
     """Fit a head to the vectors of an encoder that was trained on the same texts.
 
-    Tokens are not counted. The penalty is fixed, since cross-validation would mislead: the encoder
-    knows the texts of every fold.
+    Tokens are not counted. The penalty is fixed, since a cross-validation would mislead: the
+    encoder has already learned from the texts of every fold.
     """
     extractor = replace(FeatureSettings.of(texts, tokenizer), max_ngrams=0).fit(texts)
     weights = fit(
@@ -202,8 +211,8 @@ def cross_validate(
 ) -> HeldOut:
     """Fit a head with each of `strengths` while a fold is held out; return the best one's logits.
 
-    Neither the n-grams of a held-out text, nor their document frequencies, nor the mean of its
-    vectors are known to the head that predicts it.
+    The head that predicts a held-out text knows nothing of it. Its n-grams, their document
+    frequencies, and the mean and scale of vectors come from the other folds.
     """
     all_rows = np.arange(len(texts))
     logits = {c: np.zeros_like(texts.targets) for c in strengths}
@@ -214,7 +223,8 @@ def cross_validate(
             train_features = extractor.extract(train.vectors, train.examples)
             held_out_features = extractor.extract(held_out.vectors, held_out.examples)
             weights: LinearWeights | None = None
-            for c in strengths:  # starts with the weights for the last `c`, which are similar
+            for c in strengths:
+                # The fit starts with the weights for the previous `c`, which are similar.
                 weights = fit(
                     train_features,
                     train.targets,
@@ -226,7 +236,8 @@ def cross_validate(
                 )
                 logits[c][fold] = weights.logits(held_out_features)
                 advance(1)
-    scored_rows = np.concatenate(list(folds))  # of all texts, or of those of a single fold
+    # All texts, or with many texts those of the only fold.
+    scored_rows = np.concatenate(list(folds))
     scored = texts.select(scored_rows)
     losses = {
         c: mean_loss(

@@ -1,7 +1,8 @@
 """`--seeds N --average --corpus`: a linear head that is averaged with the fine-tuned models.
 
-A linear head and fine-tuned models often err on different texts, so their mean is better than
-either. The head reads the vectors of the model before fine-tuning, and learns from the corpus, too.
+A linear head and fine-tuned models often err on different texts, so the mean of their probabilities
+is better than either. The head is logistic regression. It reads the vectors of the model before
+fine-tuning and counted tokens, and learns from the corpus of texts without labels, too.
 """
 
 from typing import Any, TypeGuard
@@ -20,7 +21,7 @@ from bertsmith.training.run_folder import RunFolder
 
 def has_linear_member(settings: FinetuneSettings) -> TypeGuard[ClassifySettings]:
     """Return whether a linear head is averaged with the fine-tuned models."""
-    if not isinstance(settings, ClassifySettings):
+    if not isinstance(settings, ClassifySettings):  # other tasks have no option --average
         return False
     return settings.average and settings.corpus is not None
 

@@ -1,8 +1,9 @@
 """`finetune classify --head linear`: a frozen encoder and labelled texts → a classifier.
 
-The encoder turns each text into a vector once, and is not trained. A linear head is fitted to the
-vectors and to counted tokens (tasks/linear_head.py), which takes seconds. So there are no training
-steps and no checkpoints. With `--head counts`, only the counted tokens decide.
+The encoder turns each text into a vector once, and is not trained. A linear head, which is logistic
+regression, is fitted to the vectors and to counted tokens (tasks/linear_head.py). This takes
+seconds, so there are no training steps and no checkpoints. With `--head counts`, only the counted
+tokens decide.
 """
 
 import time
@@ -62,7 +63,7 @@ from bertsmith.training.write_errors import naming_the_run
 NUM_FOLDS = 5
 """Number of folds of the cross-validation that chooses the penalty."""
 MANY_TEXTS = 5000
-"""From this number of texts on, only one fold is held out, since its score is exact enough."""
+"""Fewest texts with which only one of the folds is held out, since its score is exact enough."""
 HEADS = {
     "linear": "a linear head",
     "counts": "a linear head on token counts alone",
@@ -78,7 +79,8 @@ class FittedHead(FineTuningResult):
     head: str
     """Name of the head, one of `HEADS`."""
     cross_validation: CrossValidation | None
-    """None if there were too few texts, or if the encoder was trained on them."""
+    """The chosen penalty with its scores on held-out texts. None if there were too few texts, or if
+    the encoder was trained on them."""
     noun: str = "text"
     """Noun for an example in messages."""
     seconds: float
@@ -88,7 +90,8 @@ class FittedHead(FineTuningResult):
     training: Summary | None = None
     """The training of the encoder; None if it was not trained."""
     calibration: LabelCalibration | None = None
-    """The calibration of a contrastive head by `--head auto`; None without one."""
+    """The scale and biases by which `--head auto` corrected the logits of a contrastive head; else
+    None."""
 
     def __str__(self) -> str:
         lines = [] if self.choice is None else [str(self.choice)]
@@ -150,6 +153,8 @@ def finetune_linear(
     check_run_out(settings)
     check_outside(settings.out, settings.corpus)
     folder = RunFolder(settings.out)
+    # Everything that can be refused comes before the folder is locked and an earlier run in it is
+    # replaced.
     with computing_on(settings) as machine:
         data = dataset or task_type.read(settings)
         loaded = load_encoder(settings, machine)
@@ -201,6 +206,9 @@ def fit_task(
 
     Args:
         unlabelled: the texts of the settings' corpus, if they have been read before.
+
+    Returns:
+        The task of classification with its linear head, and the result without scores.
     """
     began = time.perf_counter()
     if unlabelled is None:
@@ -210,6 +218,7 @@ def fit_task(
     encoded = data.task.encode(loaded.tokenizer, data.train, loaded.max_length, labelled=False)
     vectors = np.zeros((len(encoded), loaded.model.config.hidden_size), np.float32)
     if settings.head != "counts":
+        # A text that is longer than the model reads has several rows (windows).
         rows = compute_in_order(loaded.model, encoded.rows, mean_vectors)
         vectors = encoded.mean_over_rows(rows)
     targets = _targets(data)
@@ -304,7 +313,10 @@ def _importance(data: TaskDataset[Any], targets: NDArray[np.float32]) -> NDArray
 
 
 def _folds(data: TaskDataset[Any], seed: int) -> list[NDArray[np.int64]]:
-    """Return the indices of the texts in each fold; no folds if all texts are the same."""
+    """Return the indices of the texts in each fold that is held out.
+
+    There is only one from `MANY_TEXTS` texts on, and none if all texts are the same.
+    """
     folds = [np.array(fold) for fold in folds_of(data, NUM_FOLDS, seed)]
     return folds[:1] if len(data.train) >= MANY_TEXTS else folds
 

@@ -1,4 +1,9 @@
-"""The weighted mean of two linear fits: one to vectors and token counts, one to counts alone."""
+"""The weighted mean of two linear fits: one to vectors and token counts, one to counts alone.
+
+A fit is a logistic regression. The *joint* fit reads vectors of texts and TF-IDF of their tokens,
+the fit to *counts* TF-IDF alone. As both are linear, the mean of their weights has the mean of
+their logits.
+"""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,9 +24,9 @@ def share_of_counts(
 ) -> float:
     """Return the weight of the fit to counts alone, by the answers to held-out texts.
 
-    It is the mean of the posterior distribution of the weight. The prior density is proportional to
-    (1 - weight)^2, with the mean 1/4, and the likelihood is that of the held-out labels. A few
-    texts hardly change the prior, and many decide.
+    The returned weight is the mean of its posterior distribution over `SHARES`. The prior density
+    is proportional to (1 - weight)^2, with the mean 1/4, and the likelihood is that of the held-out
+    labels. So a few texts hardly change the prior, and many texts decide.
 
     Args:
         joint_logits: of the fit to vectors and counts, fp32 `[texts, labels]`.
@@ -38,7 +43,8 @@ def share_of_counts(
         for share in SHARES
     ]
     log_likelihoods = -len(held_out) * np.array(mean_losses)
-    # Divided by the largest likelihood, so that no exponential is too small for all shares.
+    # Divided by the largest likelihood, so that not all exponentials become 0. The last share, 1,
+    # has a prior of 0 and does not count.
     weights = (1 - SHARES) ** 2 * np.exp(log_likelihoods - log_likelihoods[:-1].max())
     return float(weights @ SHARES / weights.sum())
 

@@ -1,4 +1,4 @@
-"""Notes on a run's start, examples and scores, for its report."""
+"""Notes on a fine-tuning's start, examples and scores, which its printed result shows."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -34,8 +34,12 @@ NOT_SCORED = (
 def notes_on(result: Mapping[str, Any]) -> list[str]:
     """List notes on a run's start, examples and scores, from the fields of `FineTuned`.
 
-    The last note says by which scores the weights were chosen, or that nothing was scored because
-    the field `evaluation` is None. The totals of several scored runs have no such field.
+    The last note says by which scores the weights were chosen. If the field `evaluation` is None,
+    it says that nothing was scored.
+
+    Args:
+        result: the fields of `FineTuned`, or the totals of several runs, which have the field
+            `evaluation` only if nothing was scored.
     """
     notes = notes_on_examples(result)
     if result["start_note"]:

@@ -20,7 +20,9 @@ class PreparedRun:
     dataset: TaskDataset[Any]
     tokenizer: Tokenizer
     objective: ExampleObjective
+    """Makes the batches of the encoded examples, and computes their losses."""
     config: FinetuneConfig
+    """All settings, with a value for each that the user left open."""
     load_report: str
     """The weights that were loaded, and those that began at random, in words."""
     facts: Mapping[str, Any] = field(default_factory=dict)

@@ -1,4 +1,7 @@
-"""The start of an LSTM or GRU classifier: a new model, or the pooling of one from a folder."""
+"""The start of an LSTM or GRU classifier: a new model, or the pooling of one from a folder.
+
+The pooling is the way to one vector for a text: the maximum over its tokens, or the last state.
+"""
 
 from dataclasses import replace
 from pathlib import Path

@@ -23,7 +23,8 @@ from bertsmith.training.layerwise import LayerwiseOptim
 from bertsmith.training.machine import Machine
 
 EVALUATION_SHARE = 0.1
-"""Interval of evaluations, as a share of the run, unless an epoch is longer."""
+"""Interval between evaluations, as a share of the run. If an epoch is longer, the interval is an
+epoch."""
 
 DEFAULT_EPOCHS = 4
 MIN_STEPS = 100
@@ -57,7 +58,7 @@ MIN_EXAMPLES = 4
 class FinetuneConfig:
     """All settings of a fine-tuning; a resumed run must share them, except those that are `FREE`.
 
-    The training loop reads it as a `RunConfig`.
+    The training loop reads it by the protocol `RunConfig`, as the settings of a pre-training.
     """
 
     model: BertConfig
@@ -68,11 +69,12 @@ class FinetuneConfig:
     steps: int
     batch_size: int
     num_shares: int = field(metadata=FREE)
-    """Number of shares of a step, which processes compute at the same time. It changes results only
-    by the rounding of sums."""
+    """Number of shares into which the examples of a step are divided; as many processes compute
+    them at the same time. It changes results only by the rounding of sums."""
     seed: int
     dropout: float
     optim: LayerwiseOptim
+    """Settings of the optimizer, with frozen layers and with smaller rates in lower layers."""
     precision: Precision
     best: BestSettings | None
     """Settings for choosing the best weights. None without eval examples: then the last weights are
@@ -80,6 +82,7 @@ class FinetuneConfig:
     cls_attention: ClsAttention
     from_scratch: bool
     eval_every: int = field(metadata=FREE)
+    """Number of steps between evaluations."""
 
     # Parts of a `RunConfig` for which a fine-tuning has no settings: the numbers of eval rows and
     # evaluations (here all eval examples are scored, every `eval_every` steps), the interval of
@@ -106,7 +109,9 @@ def resolve_finetuning(
     """Decide every setting that the user left open.
 
     Args:
+        objective: the encoded examples and the task.
         folder: the model's folder.
+        shape: the config of the model.
         max_length: longest row in tokens.
         cls_attention: whether the queries of the loaded model were reset (cls_query_reset.py).
 
@@ -119,6 +124,7 @@ def resolve_finetuning(
     steps = resolve_steps(settings, steps_per_epoch)
     optim = resolve_optim(settings, shape)
     best = BestSettings(
+        # Key of the score in the journal, such as held_out_classify_accuracy.
         f"held_out_{task.name}_{settings.score_key}",
         settings.patience,
         # Without a new head, the weights before the first step may already be the best.
@@ -180,8 +186,9 @@ def resolve_steps(settings: FinetuneSettings, steps_per_epoch: int) -> int:
 def resolve_contrastive(settings: FinetuneSettings, num_examples: int) -> FinetuneSettings:
     """Decide the steps of training on pairs, and its batch size.
 
-    The examples are divided evenly among the steps of an epoch. A batch size that would leave a
-    single example, which is no pair, for the last step is lowered. Only a batch size of 2 stays.
+    The texts of a batch are compared with each other. So the examples are divided evenly among the
+    steps of an epoch. If a single example, which is no pair, remained for the last step, the batch
+    size is lowered, but not below 2.
 
     Raises:
         ConfigError: there are fewer than two examples.

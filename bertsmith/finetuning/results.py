@@ -39,11 +39,12 @@ class FineTuningResult:
     start_note: str = ""
     """Changes to the loaded weights before training; empty if none."""
     evaluation: Any
-    """An `Evaluation`; None without eval examples."""
+    """The report on the scores of the saved model, such as a `ClassReport`; None without eval
+    examples."""
     baselines: tuple[Baseline, ...] = ()
     """Scores of baselines on the same examples."""
     choice: HeadChoice | None = None
-    """The scores of the heads that were compared, if they were."""
+    """The scores by which `--head auto` chose the head; None if the user chose it."""
 
     def with_notes(self, convert: Callable[[str], str]) -> Self:
         """Return a copy whose remarks are changed by `convert`."""
@@ -51,15 +52,16 @@ class FineTuningResult:
         return replace(self, start_note=convert(self.start_note), notes=notes)
 
     def to_json(self) -> dict[str, Any]:
-        """Return plain JSON; `evaluation` is empty without eval examples."""
+        """Return plain JSON; `evaluation` is an empty object without eval examples."""
         facts = {**to_jsonable(self), "evaluation": {}}
         if self.evaluation is None:
             return drop_none(facts)
         return facts | {"evaluation": self.evaluation.to_json()}
 
     def _score_lines(self, *advice: str) -> list[str]:
-        """List the scores, baselines and advice below an empty line; with -v, the details below."""
-        # The details behind the first empty line, such as scores of each label, may be long.
+        """List the scores, baselines and advice after an empty line; with -v, also the details."""
+        # A report has its main scores first, and after an empty line the details, such as the
+        # scores of each label, which may be long.
         scores, _, details = str(self.evaluation).partition("\n\n")
         lines = ["", scores, *map(str, self.baselines), *advice]
         return [*lines, "", details] if details and has_details() else lines

@@ -1,7 +1,8 @@
 """Fine-tuning: a pre-trained model and labelled examples → a model for a task.
 
 All input is checked before training begins, and before an earlier output is changed. The weights
-with the best evaluation are kept.
+with the best evaluation are kept. `Run` (training/run.py) has the order of all runs: check,
+resolve, build, train, result; `FinetuningRun` says what each of these does here.
 """
 
 from collections.abc import Callable, Sequence
@@ -98,7 +99,8 @@ class FinetuningRun(Run[PreparedRun, Any]):
 
     def resolve(self, machine: Machine) -> PreparedRun:
         dataset = self.dataset or self.task_type.read(self.settings)
-        # A fold trains on some of the examples that were read.
+        # Settings that depend on the training examples, such as the mean of a regression's
+        # numbers. They are taken here, since a fold has only some of the examples that were read.
         task = dataset.task.with_train(dataset.train, self.settings.train)
         prepared, self._initial = self.load(replace(dataset, task=task), machine)
         if self.dataset is None:  # in a series, each run would repeat the warnings
@@ -107,7 +109,7 @@ class FinetuningRun(Run[PreparedRun, Any]):
         return prepared
 
     def load(self, dataset: TaskDataset[Any], machine: Machine) -> tuple[PreparedRun, BertModel]:
-        """Load the model and encode the examples."""
+        """Load the model, encode the examples, and decide every setting that is left open."""
         settings = self.settings
         cls_attention: ClsAttention = "keep"
         if isinstance(settings, ClassifySettings) and settings.cell is not None:
@@ -116,7 +118,8 @@ class FinetuningRun(Run[PreparedRun, Any]):
             model = build_new(settings, dataset.task, tokenizer)
         else:
             folder = self._model_folder = read_folder(settings.model, to_classify=True)
-            # Any model can classify, also an LSTM or a GPT. A T5 can also write numbers.
+            # Any model can classify, even an LSTM or a GPT. A T5 can also write numbers as text.
+            # All other tasks need an encoder.
             is_classification = dataset.task.head in CLASS_HEADS
             can_write = dataset.task.head in TEXT_TO_TEXT and folder.family.config.writes_labels
             if not (is_classification or can_write):
@@ -150,6 +153,7 @@ class FinetuningRun(Run[PreparedRun, Any]):
     def build(self, resolved: PreparedRun, machine: Machine) -> BuiltRun:
         model, self._initial = self._initial, None
         assert model is not None
+        # A run that was stopped after its training has only its scores to compute.
         is_trained = self.resume and self.folder.is_trained
         checkpoint = None if is_trained else self.newest_checkpoint()
         if checkpoint is not None:
@@ -157,6 +161,7 @@ class FinetuningRun(Run[PreparedRun, Any]):
             read_trained_head(model, checkpoint.path)
         model.set_dropout(self.settings.dropout)
         freeze(model, resolved.config.optim)
+        # Embeddings of tokens that no example has are put aside until the model is saved.
         subset = resolved.objective.narrow_vocabulary(model)
         return BuiltRun(
             model.to(machine.device),

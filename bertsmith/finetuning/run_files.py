@@ -19,7 +19,7 @@ def check_run_out(settings: FinetuneSettings) -> None:
     Raises:
         ConfigError: it contains one of these, or the settings name no eval examples.
     """
-    settings.check_held_out()
+    settings.check_held_out()  # that eval examples are named, where the run needs some
     out = settings.out
     if is_within(settings.model, out):
         raise ConfigError(

@@ -1,4 +1,7 @@
-"""The scores of a saved model and of its baselines."""
+"""Score the saved model of a fine-tuning, and the baselines that it has to beat.
+
+Baselines are simple methods, such as the most frequent label, that learn from the same examples.
+"""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -71,7 +74,7 @@ def noun_of(task: Task[Any, Any]) -> str:
 
 
 def _mix_of(prepared: PreparedRun, out: Path) -> dict[str, Any]:
-    """Return the fields of `FineTuned` about the mix of an ELMo; none for other models."""
+    """Return the fields of `FineTuned` about the mean of an ELMo's layers; else none."""
     if not isinstance(prepared.config.model, ElmoClassifierConfig):
         return {}
     mix = read_mix(out)
@@ -102,7 +105,8 @@ def score_baselines(
 def scores_before(task: str, first_entry: Mapping[str, Any]) -> dict[str, float]:
     """Return the scores before training from a journal's first entry; empty if it has none.
 
-    The keys lose the prefix of evaluations, and so are those of reports, such as accuracy.
+    The journal names a score with a prefix, such as held_out_classify_accuracy. The result has the
+    names of reports, such as accuracy.
     """
     if first_entry.get("step") != 0:
         return {}
@@ -110,6 +114,6 @@ def scores_before(task: str, first_entry: Mapping[str, Any]) -> dict[str, float]
     return {
         name.removeprefix(prefix): value
         for name, value in first_entry.items()
-        # `score` is another name for one of the other scores.
+        # `…_score` repeats one of the other scores: the main one of the task.
         if name.startswith(prefix) and not name.endswith(("_loss", "_score"))
     }

@@ -1,8 +1,9 @@
 """A series of fine-tuning runs, over seeds or over folds of the data.
 
-Scores depend on chance: on the initial weights of the head, the order of the examples, and which
-are held out. So a series reports mean and standard deviation over several runs, and keeps the best
-model. Each run has its own folder, and a stopped series can be resumed.
+Scores depend on chance: on the initial weights of the head, the order of the examples, and the
+choice of those that are held out. So a series reports mean and standard deviation over several
+runs, and keeps the best model. Each run has its own folder inside that of the series, and a stopped
+series can be resumed.
 """
 
 import shutil
@@ -55,7 +56,7 @@ Train = Callable[..., Any]
 WEIGHTS = "model.safetensors"
 """File of a run with the weights, which are removed if the run is not the best."""
 BEST_SCORE = "best_score"
-"""Key of the score by which a run chose its weights."""
+"""Key, in the result of a run, of the score by which the run chose its weights."""
 LINEAR_PART = "linear head"
 """Name in reports of the linear head that is a part of an average."""
 MAX_RARE_LABELS = 8
@@ -77,8 +78,9 @@ class SeriesResult:
     Attributes:
         names: the names of the runs, in the order of `results`.
         best: the name of the run with the best score.
-        metric: the key of the score by which runs are compared.
-        figures: the spread of each score.
+        metric: the name of the score by which runs are compared, such as accuracy.
+        figures: the mean and deviation of each score, by its name; empty without eval examples.
+        results: the result of each run as plain JSON.
     """
 
     out: Path
@@ -115,7 +117,7 @@ class SeriesResult:
     def _score_line(self, name: str, scores: Mapping[str, Any], width: int) -> str:
         """Name a model and its score `metric`; without eval examples only the model.
 
-        If reports lack this score, the line has the one that chose the weights.
+        If the report of the model lacks this score, the line has the score that chose its weights.
         """
         score = scores.get(self.metric, scores.get(BEST_SCORE))
         if score is None:
@@ -209,7 +211,10 @@ def _best_score(run: SeriesRun) -> float:
 
 @dataclass(frozen=True)
 class RunSeries:
-    """Trainer of several runs; only the best one keeps its weights, unless `keeps_all`."""
+    """Trainer of several runs; only the best run keeps its weights, unless `keeps_all`.
+
+    `say` receives a line at the beginning of each run. `train` is the function that trains a model.
+    """
 
     callbacks: Sequence[Callback] = ()
     resume_command: str = "the same call with resume=True"
@@ -232,14 +237,16 @@ class RunSeries:
         Args:
             bar: shows the progress of all runs.
             amount: the work of one run, in the unit of the bar.
-            begin: for a new series, called once the input of the first run is checked, and before
-                anything is written.
+            begin: for a new series, the function that locks and clears its folder. It is called
+                once the input of the first run is checked, and before anything is written. None if
+                the series is resumed, or needs no such function.
             after: called with each complete run, while the run still has its weights.
             score: returns the score by which runs are compared; called after `after`.
         """
         results: list[dict[str, Any]] = []
         best: SeriesRun | None = None
         for number, run in enumerate(runs, start=1):
+            # What lies in the folder of a new series' first run is of an earlier series.
             is_new = begin is not None and number == 1
             was_done = run.is_done and not is_new
             remark = ": was done before" if was_done else ""
@@ -264,7 +271,11 @@ class RunSeries:
         begin: Callable[[], object] | None = None,
         callbacks: Sequence[Callback] = (),
     ) -> dict[str, Any]:
-        """Complete a run if necessary, and return its result as plain JSON."""
+        """Complete a run if necessary, and return its result as plain JSON.
+
+        With `begin`, the run is trained even if its folder has a complete run: one of an earlier
+        series, which `begin` removes.
+        """
         if begin is not None or not run.is_done:
             is_begun = begin is None and run.folder.run_path.exists()
             self.train(
@@ -308,6 +319,7 @@ def finetune_repeatedly(
     folder = RunFolder(settings.out)
     kind: Kind = "seed" if settings.seeds is not None else "fold"
     resumed = folder if settings.resume else None
+    # `stack` holds the lock of the folder from the call of `lock_folder` to the end of the block.
     with (
         computing_on(settings, resumed) as machine,
         naming_the_run(folder, resume_command),
@@ -342,6 +354,7 @@ def _plan_runs(
     kind: Kind,
     say: Say,
 ) -> Iterator[SeriesRun]:
+    """List the runs of a series; for folds, read the file of examples and divide it."""
     held_out = settings.train if kind == "fold" else settings.eval
     one_run = replace(settings.for_one_run(), eval=held_out)
     # The names, such as seed-0 or fold-1, follow from the number of seeds or folds. `run_names`
@@ -380,8 +393,9 @@ def _check_folds(folds: Sequence[TaskDataset[Any]], settings: FinetuneSettings) 
 def note_rare_labels(dataset: TaskDataset[Any], num_folds: int) -> str | None:
     """Describe the labels with fewer groups of examples than folds; None if there is none.
 
-    The examples of a group stay in one fold (`Task.fold_keys`). So some fold has none of a rare
-    label to score, and a label of a single group is not learned while that group is held out.
+    The examples of a group, such as those with the same text, stay in one fold (`Task.fold_keys`).
+    So some folds have no example of such a rare label to score. A label whose examples are all in
+    one group is not learned while that group is held out.
     """
     task = dataset.task
     groups = {
@@ -414,6 +428,15 @@ def _weights_of(settings: FinetuneSettings) -> dict[str, str]:
 
 
 def _check_series(folder: RunFolder, settings: FinetuneSettings, series: Mapping[str, Any]) -> None:
+    """Check that a series can be resumed, or that a new one replaces only runs of a series.
+
+    Args:
+        series: the entries of run.json that `_describe` builds.
+
+    Raises:
+        ConfigError: the series cannot be resumed, or a folder that it would replace is no run of an
+            earlier series.
+    """
     check_run_out(settings)
     if settings.resume:
         run = folder.read_run()
@@ -430,6 +453,7 @@ def _check_series(folder: RunFolder, settings: FinetuneSettings, series: Mapping
 
 
 def _check_files(out: Path, run: Mapping[str, Any], sums: Mapping[str, str]) -> None:
+    """Check that the files of examples, with their checksums `sums`, have not changed since."""
     for file, digest in sums.items():
         if run.get("files", {}).get(file, digest) != digest:
             raise ConfigError(
@@ -465,6 +489,8 @@ def _write_result(
 ) -> SeriesResult:
     """Move the models that are kept to the folder of the series, and write the result."""
     best = max(runs, key=_best_score)
+    # Everything but weights, run.json and card is copied, so that the run stays complete. The
+    # folder of the series has a run.json and a card of its own.
     source = best.settings.out
     for path in source.iterdir():
         if path.is_file() and path.name not in (folder.run_path.name, WEIGHTS, CARD_FILE):
@@ -501,7 +527,8 @@ def _write_result(
 def spreads(evaluations: Sequence[dict[str, Any]]) -> dict[str, Spread]:
     """Compute mean and deviation of every score that all evaluations have.
 
-    A score that is unbounded in one of them, such as a threshold, is left out.
+    A score that is infinite in an evaluation, such as a threshold that no answer reaches, is left
+    out.
     """
     result = {}
     for name in evaluations[0]:

@@ -1,4 +1,7 @@
-"""The examples of a fine-tuning as token ids, and the objective that divides them into steps."""
+"""Encode the examples of a fine-tuning, and build the objective that divides them into steps.
+
+An objective makes batches for the training loop, and computes their losses.
+"""
 
 from dataclasses import replace
 from typing import Any
@@ -24,8 +27,8 @@ def encode_examples(
     """Encode all examples, and build the objective that divides each step among the processes.
 
     Args:
-        batch_size: that of the settings. In distillation it may be smaller, since a step then also
-            has texts without labels.
+        batch_size: number of examples of a step; usually that of the settings. In distillation it
+            may be smaller, since a step then also has texts without labels.
         objective_type: the class of the objective.
     """
     task = dataset.task

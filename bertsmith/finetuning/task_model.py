@@ -32,12 +32,14 @@ def build_for_task(
         if model.id2label not in ({}, labels):  # the stored head is for other labels
             model.heads.apply(model.initialize)
         assert model.load_report is not None
-        # Of the missing weights, those outside of the encoder are the head's: it is new.
+        # Weights that the folder lacks, and that are not the encoder's, are those of a new head.
         encoder_prefix = family_named(model.config.model_type).prefix
         lacks_head = any(not name.startswith(encoder_prefix) for name in model.load_report.missing)
         if lacks_head or model.id2label != labels or settings.from_scratch:
             task.begin_head(model, dataset.train)
         else:
+            # A folder may have the head in another form than training, such as for numbers in
+            # their own unit.
             task.continue_head(model)
     model.id2label = labels
     model.task_settings = named_settings(task)

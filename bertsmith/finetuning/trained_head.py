@@ -22,8 +22,10 @@ def save_with_head(
 ) -> None:
     """Save a model with the embeddings of its whole vocabulary to `folder`.
 
-    `folder` is that of a checkpoint, which also stores the head as it is in training, or it is
-    `out`, that of the whole run.
+    Args:
+        subset: the tokens whose embeddings the model has in training; it keeps the other ones.
+        out: the folder of the whole run.
+        folder: `out`, or the folder of a checkpoint, which also gets the head as it is in training.
     """
     with subset.widened(model), prepared.dataset.task.as_saved(model) as trained_head:
         save_model(model, folder, prepared.tokenizer)
@@ -32,6 +34,6 @@ def save_with_head(
 
 
 def read_trained_head(model: BertModel, checkpoint: Path) -> None:
-    """Load the head in training from a checkpoint, if it is in a file of its own there."""
+    """Load the head in its form in training from a checkpoint, if a file of its own stores it."""
     if (file := checkpoint / TRAINED_HEAD).is_file():
         model.load_state_dict(read_safetensors(file), strict=False)

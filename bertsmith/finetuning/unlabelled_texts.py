@@ -1,8 +1,9 @@
 """Texts without labels that a linear head learns from, read from a corpus once.
 
-`--head auto` fits the linear head several times, to parts of the labelled texts. What does not
-depend on these is computed here: vectors of tokens, which are counted in the corpus, and the
-sentences of some documents with their vectors.
+`finetune classify --head auto` fits the linear head several times, to parts of the labelled texts.
+What does not depend on the labelled texts is computed here, once. This is the *counted vector* of
+each token, which comes from the counts of its neighbours in the corpus, and the sentences of some
+documents with their vectors.
 """
 
 from dataclasses import dataclass
@@ -28,9 +29,11 @@ from bertsmith.tokenization.tokenizer import Tokenizer
 VECTOR_SIZE = 128
 """Size of the counted vectors."""
 MAX_DOCUMENTS = 3000
-"""Largest number of documents that are read; of more, evenly spaced ones."""
+"""Largest number of documents that are read. From a corpus with more, evenly spaced documents are
+taken."""
 MIN_SENTENCE_TOKENS, MAX_SENTENCE_TOKENS = 4, 62
-"""Length of a sentence without special tokens: shorter ones are left out, longer ones are cut."""
+"""Length of a sentence in tokens, without special tokens. Shorter ones are left out, longer ones
+are cut."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +52,8 @@ class UnlabelledTexts:
     """Sentences of a corpus with their vectors, and the vectors of tokens counted in the corpus.
 
     Shapes: `token_vectors` fp32 `[vocabulary, counted]`; `vectors` fp32
-    `[sentences, hidden + counted]`, those that `join_vectors` returns for the sentences.
+    `[sentences, hidden + counted]`: the encoder's vector of each sentence, and beside it the mean
+    of the counted vectors of its tokens.
     """
 
     sentences: CorpusSentences
@@ -68,7 +72,7 @@ class UnlabelledTexts:
             ConfigError: no sentence has `MIN_SENTENCE_TOKENS` tokens.
         """
         with drawing_from(seed):
-            token_vectors = count_vectors(corpus, VECTOR_SIZE)[0].numpy()
+            token_vectors = count_vectors(corpus, VECTOR_SIZE)[0].numpy()  # [1] has the counts
         tokenizer = loaded.tokenizer
         sentences = read_sentences(corpus, tokenizer, loaded.max_length)
         of_encoder = compute_in_order(loaded.model, sentences.examples.rows, mean_vectors)
@@ -120,10 +124,12 @@ def read_sentences(corpus: Corpus, tokenizer: Tokenizer, max_length: int) -> Cor
     max_tokens = min(MAX_SENTENCE_TOKENS, max_length - tokenizer.num_special_tokens(1))
     num_chosen = min(MAX_DOCUMENTS, corpus.num_documents)
     chosen = np.arange(num_chosen) * corpus.num_documents // max(num_chosen, 1)  # evenly spaced
+    # Token ids and segment ids of each sentence, and 0: that tokens were cut off is not counted.
     rows: list[tuple[NDArray[np.int32], NDArray[np.int32], int]] = []
     documents: list[int] = []
     for document in chosen:
-        number = documents[-1] + 1 if documents else 0  # documents of short sentences get none
+        # Documents with only short sentences get no number, so that numbers have no gaps.
+        number = documents[-1] + 1 if documents else 0
         first, end = corpus.document_starts[document : document + 2].tolist()
         starts = corpus.sentence_starts[first : end + 1].tolist()
         for start, stop in pairwise(starts):
