@@ -1,1 +1,1 @@
-"""One loop for every objective, its optimizer, checkpoints and journal."""
+"""Training: one loop for every objective, its optimizer, checkpoints and journal."""

@@ -1,6 +1,6 @@
-"""The weights of a run with the best eval metric.
+"""Keep the weights of a run that had the best eval metric, and end the run early without progress.
 
-Each checkpoint has a copy of them, for a resumed run.
+Each checkpoint has a copy of these weights, for a resumed run.
 """
 
 import math
@@ -25,8 +25,8 @@ class BestSettings:
     """Early stopping: the run ends after this many evals in a row without a better one. None turns
     it off."""
     from_start: bool = False
-    """Whether the initial weights are evaluated and may be the best. Usually False, as the head of
-    a task is new."""
+    """Whether the initial weights are evaluated and may be the best. Usually False, since the head
+    of a task has random weights then."""
 
 
 class BestWeights:
@@ -68,7 +68,7 @@ class BestWeights:
             self.step = entry["step"]
 
     def keep(self, model: nn.Module) -> None:
-        """Copy the model's weights, in place of an earlier copy."""
+        """Copy the model's weights, which replace an earlier copy."""
         self._weights = {name: value.clone() for name, value in model.state_dict().items()}
 
     def restore(self, model: nn.Module) -> None:

@@ -60,7 +60,7 @@ MIN_ROWS = 64
 MIN_ROWS_BY_STEPS = 8
 """Fewest rows of an evaluation in any run by steps."""
 MAX_TIMES = 10
-"""Most evaluations in a run, without the first."""
+"""Most evaluations in a run, without the one before the first step."""
 STEP_COST = 3
 """Cost of training on a row, in evaluations of a row: gradients take twice as long as the loss."""
 
@@ -73,8 +73,8 @@ class EvaluationPlan:
     times: int
     """Number of evaluations without the one before the first step."""
     is_limited: bool = True
-    """Whether a run in minutes skips evaluations for which it has no time. False if the user gave
-    the number of rows."""
+    """Whether a run in minutes skips evaluations that would exceed `EVALUATION_LIMIT`. False if the
+    user gave the number of rows."""
 
     @classmethod
     def of_steps(cls, steps: int, batch_size: int) -> "EvaluationPlan":
@@ -99,7 +99,8 @@ class EvaluationPlan:
     def _affordable(cls, total_rows: float, min_rows: int) -> "EvaluationPlan":
         """Divide `total_rows` among the first evaluation and up to `MAX_TIMES` later ones.
 
-        There are fewer later ones if each would otherwise have fewer than `MIN_ROWS` rows.
+        There are fewer evaluations if each would otherwise have fewer than `MIN_ROWS` rows. Each
+        has at least `min_rows`.
         """
         times = max(1, min(MAX_TIMES, int(total_rows / MIN_ROWS) - 1))
         rows = min(MAX_EVAL_ROWS, int(total_rows / (1 + times)))

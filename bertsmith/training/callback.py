@@ -1,4 +1,7 @@
-"""Callbacks: receivers of a run's journal entries, which may end the run."""
+"""Callbacks: receivers of a run's journal entries, which may end the run.
+
+A journal entry has the metrics of one step, or of one evaluation (eval).
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -30,7 +33,7 @@ class Callback:
     """
 
     def begin(self, computing: str) -> None:
-        """Receive the device, precision and notes of a run, before its first entry."""
+        """Receive the device, precision and notes of a run as text, before its first entry."""
 
     def change(self, step: int, text: str) -> None:
         """Receive the description of a change of the training, before step `step`."""

@@ -36,14 +36,16 @@ is its own name."""
 
 @dataclass
 class TrainingState:
-    """Progress of a run; `identity` must be the same when it is resumed.
+    """Progress of a run.
 
     `elapsed_seconds` is the time of the whole run, `step_seconds` that of its steps alone, and
     `evaluation_seconds` that of its evaluations alone.
     """
 
     identity: Mapping[str, Any]
+    """Settings and facts about the data, which must be the same when the run is resumed."""
     step: int = 0
+    """Number of finished steps."""
     elapsed_seconds: float = 0.0
     real_tokens: int = 0
     step_seconds: float = 0.0
@@ -60,7 +62,7 @@ class TrainingState:
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A loaded checkpoint whose files are intact; `load_model(path)` loads its weights.
+    """A checkpoint whose files are intact, without its weights: `load_model(path)` loads them.
 
     `tensors` are those that `save_checkpoint` wrote: the optimizer's state, and the best weights.
     """
@@ -121,7 +123,8 @@ def load_checkpoint(path: Path) -> Checkpoint:
     """Read the state and its tensors, and check every file.
 
     Raises:
-        CheckpointError: a file is missing, truncated or altered; names it and what to do.
+        CheckpointError: a file is missing, truncated or altered; the message names it and says what
+            to do.
     """
     facts = _read_state(path)
     for name, expected in facts.pop("files").items():
@@ -142,8 +145,8 @@ def load_checkpoint(path: Path) -> Checkpoint:
 def clear_leftovers(directory: Path) -> None:
     """Remove unfinished checkpoints of killed processes, but none that is being written (locked).
 
-    If a process was killed while it replaced a checkpoint by a new one of the same step, the old
-    checkpoint gets its name back.
+    A process may have been killed while it replaced a checkpoint by a new one of the same step. The
+    old checkpoint then gets its name back.
     """
     for path in directory.glob(".step-*"):
         with contextlib.suppress(OSError):  # another process may be faster

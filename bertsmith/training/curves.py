@@ -33,9 +33,9 @@ def build_charts(
 ) -> list[Chart]:
     """Build a chart of each loss and one of all accuracies, with eval metrics as dots.
 
-    Each loss has its own chart, since one may be ten times another. If `run` (run.json) has the
-    loss of a model that knows token frequencies alone, a dashed line shows it. If it says that the
-    first rows of the run are short, a vertical line shows where they end.
+    Each loss has its own chart, since one may be ten times another. A dashed line shows the loss of
+    a model that knows token frequencies alone, if `run` has this loss. A vertical line shows where
+    the short rows at the beginning of the run end, if `run` says that there are some.
 
     Args:
         entries: the lines of the journal.
@@ -82,10 +82,10 @@ def build_charts(
 def _series(
     entries: Sequence[Mapping[str, Any]], terms: Sequence[str], term: str, metric: str
 ) -> list[Series]:
-    """Build a term's series of training and eval, if they have points.
+    """Build the lines of a loss term in training and in evals; leave out lines without points.
 
     Args:
-        terms: all terms, whose order gives each a color.
+        terms: all loss terms, whose order gives each a color.
         metric: "loss" or "accuracy".
     """
     color = COLORS[terms.index(term) % len(COLORS)]

@@ -1,7 +1,8 @@
 """The live view of a run: a panel on a terminal, elsewhere a line every few seconds.
 
-It is written to standard error, so that standard output has only results. Training metrics are
-means over the steps since the last update; eval metrics are shown beside them.
+The view is written to standard error, so that standard output has only results. It receives the
+run's journal entries, each with the metrics of one step or of one evaluation (eval). Training
+metrics are shown as means over the steps since the last update, and eval metrics beside them.
 """
 
 import time
@@ -70,7 +71,7 @@ class Display(Callback):
         self._print(f"step {step:,} · {text}")
 
     def format_options(self, text: str) -> str:
-        """Write the options in a note as flags; a subclass may write them otherwise."""
+        """Spell the options that a note names as flags; a subclass may spell them otherwise."""
         return as_flags(text)
 
     def _print(self, note: str) -> None:
@@ -125,7 +126,7 @@ class Display(Callback):
 
 
 def plain_line(step: int, metrics: Mapping[str, float], status: Status, *, is_eval: bool) -> str:
-    """Format one line: loss and accuracy of each term and, except for an eval, speed and times."""
+    """Format one line: loss and accuracy of each loss term; after a step also speed and times."""
     terms = ", ".join(_format_term(metrics, term) for term in list_terms(metrics))
     if is_eval:
         return f"step {step:,} · eval: {terms}"
@@ -159,7 +160,10 @@ def _format_scores(metrics: Mapping[str, float], term: str) -> str:
 
 
 def _speed(metrics: Mapping[str, float]) -> str:
-    """Format the tokens per second; on several ranks also the exchange and the slowest rank."""
+    """Format the tokens per second; on several ranks also the exchange and the slowest rank.
+
+    A rank is one of the machines or GPUs that train together.
+    """
     tokens = f"{metrics.get('tokens_per_second', 0):,.0f} tokens/s"
     if "exchange_fraction" not in metrics:
         return tokens

@@ -1,6 +1,7 @@
-"""Detect problems of a run from its journal and run.json, such as a plateau.
+"""Detect problems of a run from its journal and run.json, such as a plateau or overfitting.
 
-On the plateau at the start of pre-training, a model predicts tokens by their frequencies alone.
+Each problem becomes a `Finding`: what was measured, and advice. On the *plateau* at the start of
+pre-training, a model predicts tokens by their frequencies alone.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -31,12 +32,13 @@ of the second quarter by more than this factor."""
 OVERFITTING_RATIO = 1.02
 """If the last eval loss is more than this many times the lowest one, it is reported."""
 TOKEN_TERMS = ("mlm", "lm", "forward")
-"""Loss terms over the tokens of the text, which token frequencies alone can predict, too."""
+"""Losses of language models: masked tokens, next tokens, and next tokens of an ELMo. Token
+frequencies alone can predict these tokens, too."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A fact about a run that the user should know."""
+    """A fact about a run that the user should know, with advice."""
 
     code: str
     """Name of the fact for programs, such as "plateau"."""
@@ -82,13 +84,15 @@ def find_plateau(result: Mapping[str, Any]) -> Finding | None:
 def _find_in_loss(
     steps: Sequence[Mapping[str, Any]], evals: Sequence[Mapping[str, Any]], run: Mapping[str, Any]
 ) -> Iterator[Finding]:
+    """Look for a plateau, for accuracies of guessing, and for overfitting."""
+    # The last eval's metrics, and facts about the data, such as held_out_unigram_entropy.
     last = {**run.get("data", {}), **(evals[-1] if evals else {}), "steps": steps[-1]["step"]}
     if any(f"{term}_loss" in steps[-1] for term in TOKEN_TERMS):
         plateau = find_plateau(last)
         if plateau is not None:
             yield plateau
     for term, chance in chances_of_terms().items():
-        accuracy = last.get(f"held_out_{term}_accuracy", 1.0)
+        accuracy = last.get(f"held_out_{term}_accuracy", 1.0)  # no accuracy: nothing to report
         if accuracy <= chance + MAX_ABOVE_CHANCE and len(steps) >= LEARNING_STEPS:
             evidence = f"{score_name(term)} is right in {percent(accuracy)} of the eval rows"
             evidence += f"; guessing gives {percent(chance, 0)}"
@@ -114,6 +118,7 @@ def _find_in_loss(
 
 
 def _find_in_steps(steps: Sequence[Mapping[str, Any]], run: Mapping[str, Any]) -> Iterator[Finding]:
+    """Look for rising gradients, for steps that are nearly all clipped, and for slow batches."""
     if len(steps) < LEARNING_STEPS:
         return
     norms = [entry["gradient_norm"] for entry in steps]

@@ -1,7 +1,10 @@
-"""Weights, gradients and the optimizer's buffers of a run, each in one array.
+"""Weights, gradients and the optimizer's buffers (moments) of a run, each in one flat array.
 
 The processes of a run share the memory of the arrays, and divide each array among them in chunks.
-An array is also updated by a few operations, where separate tensors would need a few for each.
+An array is also updated by a few operations, where separate tensors would need a few operations
+each. The model's parameters and their gradients are views of the arrays. A *share* is a part of a
+step: some of its micro-batches, which one process computes. A *rank* is one of the machines or GPUs
+that train together.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -24,7 +27,10 @@ ALIGNMENT = 64
 
 @dataclass(frozen=True)
 class Slot:
-    """The position of a parameter in each array: `count` numbers from `first` to before `end`."""
+    """The position of a parameter in each array: `count` numbers from `first` to before `end`.
+
+    `spec` has the parameter's name and shape, and says whether it has weight decay.
+    """
 
     spec: ParameterSpec
     first: int
@@ -51,7 +57,7 @@ class Layout:
 
     @classmethod
     def of(cls, specs: Iterable[ParameterSpec], num_ranks: int = 1) -> "Layout":
-        """Lay out parameters so that `num_ranks` ranks can divide the array into equal ranges."""
+        """Place parameters so that `num_ranks` ranks can divide the array into equal ranges."""
         slots = []
         end = 0
         for spec in sorted(specs, key=lambda spec: not spec.decay):
@@ -92,8 +98,8 @@ class Arrays:
     """All arrays of a run.
 
     Shapes: `weights` and the optimizer's `buffers` are fp32 `[size]`; `gradients` is fp32
-    `[num_shares, size]`. A share is a part of a step: some of its micro-batches, which one process
-    computes. Some steps use the memory of `gradients` in another type, see `gradients_of`.
+    `[num_shares, size]`, a row for each share. Some steps use the memory of `gradients` in another
+    type, see `gradients_of`.
     """
 
     weights: Tensor
@@ -107,10 +113,11 @@ class Arrays:
         """Return the array for the gradients of a step, `[num_shares, size]`.
 
         A share with several micro-batches sums their gradients, in fp32. On a CPU, if no share has
-        more than one micro-batch, the array has the type that the model computes in. In bf16 this
-        array takes the first half of each share's memory. The other half is never touched and so
-        takes no space, which saves 440 MB for BERT-base in two processes. Only the gradients of
-        parameters that stay fp32 (`ParameterSpec.fp32_only`) lose precision by that.
+        more than one micro-batch, there is nothing to sum, and the array has the type that the
+        model computes in. In bf16 this array takes the first half of each share's memory. The other
+        half is never touched and so takes no space, which saves 440 MB for BERT-base in two
+        processes. Only the gradients of parameters that stay fp32 (`ParameterSpec.fp32_only`) lose
+        precision by that.
 
         Args:
             num_micro_batches: the number of micro-batches of the step, which are dealt to the
@@ -157,6 +164,7 @@ class Storage:
             weights=rows[0],
             buffers=dict(zip(self.buffers, rows[1:first_gradient], strict=True)),
             gradients=rows[first_gradient:],
+            # In fp32 there is no copy: the model computes with the weights themselves.
             compute_weights=copy if len(copy) else rows[0],
         )
 
@@ -173,7 +181,8 @@ class GradientCollector:
     """Moves each gradient into an array as soon as it is computed, until `close`.
 
     So there is never a second copy of all gradients, and sums over micro-batches have the array's
-    type, whatever type the model computes in. Parameters that require no gradient get zeros.
+    type, whatever type the model computes in. Parameters that require no gradient get zeros. Call
+    `begin` before the first backward pass of a step, and `end` after the last one.
     """
 
     def __init__(self, model: nn.Module, layout: Layout) -> None:
@@ -183,7 +192,9 @@ class GradientCollector:
         They are kept because making them takes as long as a small layer's forward pass, and the
         steps of a run use a few arrays again and again."""
         self._views: Mapping[str, Tensor] = {}
+        """The view of each parameter in the array of this step, by name."""
         self._collected: set[str] = set()
+        """Names of the parameters whose gradients have been computed in this step."""
         self._handles = [
             parameter.register_post_accumulate_grad_hook(  # type: ignore[no-untyped-call]
                 lambda updated, name=name: self._take(name, updated)
@@ -210,6 +221,7 @@ class GradientCollector:
             self._views[name].zero_()
 
     def _take(self, name: str, parameter: Tensor) -> None:
+        """Move a parameter's gradient into the array; add it to one of an earlier micro-batch."""
         if parameter.grad is None:
             return
         if name in self._collected:

@@ -1,4 +1,4 @@
-"""Put items back into order that were dealt in turn, as cards are, to several shares or ranks."""
+"""Put items back into order that were dealt in turn, as cards are, to several processes."""
 
 from collections.abc import Sequence
 from typing import TypeVar

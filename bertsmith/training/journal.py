@@ -1,4 +1,4 @@
-"""Read and write `journal.jsonl`: one JSON object per step or eval.
+"""Read and write `journal.jsonl`, a run's metrics: one JSON object per step or eval.
 
 Lines are buffered. They are written to the file about once a second, and are safe on the disk at
 every checkpoint. A run that is resumed from a checkpoint first removes the lines of later steps,
@@ -96,6 +96,7 @@ class Journal:
 
 
 def _to_line(entry: Mapping[str, Any]) -> str:
+    """Format an entry as a line that ends with its checksum."""
     text = json.dumps(entry)
     checksum = f"{zlib.crc32(text.encode()):08x}"
     return json.dumps({**entry, ENTRY_CHECKSUM: checksum}) + "\n"
@@ -128,7 +129,7 @@ def _read_lines(path: Path) -> Iterator[tuple[str, JournalEntry]]:
     lines = (complete + newline).splitlines()
     if CHECKED_END.search(unfinished) and not unfinished.endswith(b"}"):
         lines.append(unfinished)  # a complete line whose end was altered
-    has_checksums = any(map(CHECKED_END.search, lines))
+    has_checksums = any(map(CHECKED_END.search, lines))  # False: an earlier version wrote it
     for number, line in enumerate(lines, start=1):
         place = f"{path}:{number}"
         values = _checked_entry(line) if has_checksums else _parse(line)
@@ -150,6 +151,7 @@ def _checked_entry(line: bytes) -> Any:
 
 
 def _parse(text: bytes) -> Any:
+    """Parse JSON; None if it is damaged."""
     try:
         return parse_json(text)
     except ValueError:

@@ -46,7 +46,7 @@ class LayerwiseOptim(OptimSettings):
                 f"0 to {self.num_layers}, the number of this model's layers",
             )
         for part, last in self.shared_parts.items():
-            first = int(part.split(".")[1])
+            first = int(part.split(".")[1])  # layers 0 to `last` share "layers.0.attention"
             if first < self.freeze_layers <= last:
                 raise ConfigError(
                     f"{option('freeze_layers')}: found {self.freeze_layers}; layers {first + 1} to "

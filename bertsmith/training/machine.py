@@ -1,7 +1,7 @@
 """The device, precision and processes that a run computes with.
 
-A *share* is the part of a step that one worker process computes. A *rank* is one of the machines or
-GPUs that train together.
+A *share* is a part of a step: some of its micro-batches, which one worker process computes. A
+*rank* is one of the machines or GPUs that train together.
 """
 
 import contextlib
@@ -54,7 +54,10 @@ class Machine:
 
     @contextlib.contextmanager
     def as_one_process(self) -> Iterator[None]:
-        """Give torch, within the block, the threads that one of the run's processes has."""
+        """Give torch, within the block, as many threads as one of the run's processes has.
+
+        Code that times a part of a step needs this.
+        """
         with own_threads(max(1, own_num_threads() // self.shares_here)):
             yield
 
@@ -62,6 +65,10 @@ class Machine:
 @contextlib.contextmanager
 def computing_on(compute: Compute, resumed: RunFolder | None = None) -> Iterator[Machine]:
     """Compute in the block with these settings, or as the `resumed` run did before.
+
+    Args:
+        compute: the settings of device, precision and threads.
+        resumed: the folder of a run that continues, whose run.json says how it computed; else None.
 
     Raises:
         ConfigError: this machine has no such device.

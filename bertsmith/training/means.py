@@ -1,4 +1,4 @@
-"""Means of journal entries over several steps."""
+"""Means of a run's metrics over several steps, for displays and trackers."""
 
 from collections.abc import Mapping
 
@@ -7,7 +7,7 @@ NOT_AVERAGED = ("slowest_rank",)
 
 
 class RunningMeans:
-    """Accumulates the values of journal entries by name; each name has its own count."""
+    """Adds up the values of journal entries (the metrics of steps) by name; each has its count."""
 
     def __init__(self) -> None:
         self._sums: dict[str, float] = {}

@@ -1,7 +1,8 @@
 """The model card of a folder: README.md in Hugging Face's format, made from its run.json.
 
-It names files without their folders, since cards are published. A README.md without `CARD_MARK` was
-written by the user, and is not changed.
+A card names files without their folders, since cards are published. A README.md without `CARD_MARK`
+was written by the user, and is not changed. A *system* is a kind of model other than BERT, such as
+a GPT or an LSTM.
 """
 
 import json
@@ -51,8 +52,7 @@ OPENED_BY_TRANSFORMERS = "transformers opens the folder, too."
 AVERAGED = "bertsmith answers with the mean of the probabilities of all models in this folder."
 AVERAGED_IN_TRANSFORMERS = "transformers opens one of them alone."
 OURS_ALONE = {"lstm": "recurrent", "elmo": "elmo"}
-"""The `model_type` of models that transformers lacks, by `config.system` in run.json. A system is a
-kind of model other than BERT, such as an LSTM."""
+"""The `model_type` of models that transformers lacks, by `config.system` in run.json."""
 TASK_PURPOSES = {
     "classify": "to sort texts into classes",
     "regress": "to give texts a number",
@@ -141,6 +141,7 @@ def _pipeline(directory: Path, config: Mapping[str, Any]) -> str:
         return "sentence-similarity"
     if (directory / LINEAR_HEAD_FILE).exists():
         return "text-classification"
+    # ELECTRA's class for pre-training ends as BERT's does, but cannot fill masks.
     name = next(iter(config.get("architectures") or ()), "").replace("ElectraForPreTraining", "")
     tags = (tag for end, tag in PIPELINES.items() if name.endswith(end))
     return next(tags, "feature-extraction")
@@ -149,7 +150,7 @@ def _pipeline(directory: Path, config: Mapping[str, Any]) -> str:
 def _base(run: Mapping[str, Any]) -> str:
     """Return the model that a run began with, as the user named it; empty if there is none."""
     settings = run.get("settings", {})
-    records = run.get("compression") or [{}]
+    records = run.get("compression") or [{}]  # one for each time that the model was made smaller
     # `cell` asks for a new LSTM or GRU; `model` then gives only the tokenizer.
     begins_at_random = settings.get("from_scratch") or settings.get("cell")
     named = records[-1].get("source") or settings.get("from") or settings.get("model")
@@ -165,6 +166,7 @@ def _name_of(source: object) -> str:
 
 
 def _summary(run: Mapping[str, Any]) -> str:
+    """Return the first sentence of the card: the model's size and what it was made from."""
     shape = run["config"]["model"]
     layers, width = _read_size(shape, LAYERS), _read_size(shape, WIDTHS)
     size = f"A model of {count_noun(layers, 'layer')}, {width} wide"
@@ -202,8 +204,8 @@ def _describe_origin(run: Mapping[str, Any]) -> str:
 def _read_size(shape: Mapping[str, Any], names: Sequence[str]) -> int:
     """Return the first of these entries that a model's config has.
 
-    If it has none of them, or the first is null, the last name must be there, BERT's own; without
-    it, `RunFacts` raises an error.
+    If the config has none of them, or the first one is null, it must have the last, BERT's own. If
+    that is missing, too, `RunFacts` raises an error.
     """
     size = next((shape[name] for name in names if name in shape), None)
     return int(size or shape[names[-1]])
@@ -265,6 +267,7 @@ def _evaluation(run: Mapping[str, Any]) -> dict[str, float]:
 
 
 def _scores(run: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the section of scores: of a compression, a task or a pre-training."""
     scores = _evaluation(run)
     settings = run.get("settings", {})
     if "compression" in run:
@@ -330,6 +333,7 @@ def _scores(run: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _data(run: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the section of data: examples of a task, or the corpus of a pre-training."""
     settings = run.get("settings", {})
     result = run.get("result", {})
     if result:

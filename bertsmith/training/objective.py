@@ -1,8 +1,10 @@
 """The protocol of training objectives, which make batches and compute loss terms.
 
-The training loop knows only this protocol, not tasks. An objective knows its data and heads, but
-nothing of optimizers, checkpoints or displays. A step (one update of the weights) consists of
-micro-batches, each of them rows that are computed at once; their gradients are summed.
+A *loss term* is one part of the training loss, such as that of masked LM or of next sentence
+prediction. The training loop knows only this protocol, not tasks. An objective knows its data and
+heads, but nothing of optimizers, checkpoints or displays. A step (one update of the weights)
+consists of micro-batches. A micro-batch has some rows that are computed at once; the gradients of
+all micro-batches are summed.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -31,7 +33,8 @@ TITLES_OF_OTHERS = {
     "soft": "distillation",
     "hidden": "hidden states",
 }
-"""Display names of the loss terms that the catalog of pre-training does not have."""
+"""Display names of the loss terms that `OBJECTIVES` and `PAIR_TASKS`, the catalog of pre-training,
+do not have."""
 WITHOUT_ACCURACY = ("regress", "embed", "hidden")
 """Terms whose accuracy is not displayed: they predict numbers or vectors, not classes."""
 
@@ -39,7 +42,8 @@ WITHOUT_ACCURACY = ("regress", "embed", "hidden")
 def titles_of_terms() -> dict[str, str]:
     """Collect the display names of loss terms, those of the user's modules included.
 
-    If two entries of the catalog have the same term, the name is that of the first entry.
+    If two objectives or pair tasks (such as next sentence prediction) have the same term, the name
+    is that of the first one.
     """
     titles: dict[str, str] = {}
     for entry in (*OBJECTIVES.values(), *PAIR_TASKS.values()):
@@ -59,7 +63,8 @@ def title_of_term(term: str) -> str:
 def chances_of_terms() -> dict[str, float]:
     """Collect the accuracy of guessing, by loss term, where it is the same for every batch.
 
-    If two pair tasks have the same term, the accuracy is that of the first task.
+    Only pair tasks, such as next sentence prediction, have one. If two of them have the same term,
+    the accuracy is that of the first task.
     """
     chances: dict[str, float] = {}
     for task in PAIR_TASKS.values():
@@ -110,7 +115,10 @@ BatchT = TypeVar("BatchT", bound=TrainingBatch)
 
 
 class HeldOutData(Protocol[ModelT]):
-    """The eval data of an objective, which ranks can divide among them. It can be pickled."""
+    """The eval data of an objective, which can be pickled.
+
+    Ranks (the machines or GPUs that train together) can divide it among them.
+    """
 
     def evaluate_part(self, model: ModelT, part: int, num_parts: int) -> Any:
         """Evaluate part `part`, from 0, of `num_parts`; return a result that can be pickled.
@@ -131,10 +139,9 @@ class Objective(Protocol[ModelT, BatchT]):
     """A training objective, bound to its data; classes inherit from it.
 
     The loss of a step is the weighted sum of its terms. Each term is summed over all micro-batches,
-    and divided by its number of predictions in all of them, so that the loss does not depend on how
-    a step is divided.
-    Micro-batches are functions of (data, seed, step), so any process can compute a step, and
-    compute it again.
+    and divided by its number of predictions in all micro-batches. So the loss does not depend on
+    how a step is divided. Micro-batches are functions of (data, seed, step), so any process can
+    compute a step, and compute it again.
     """
 
     def num_micro_batches(self, step: int) -> int:

@@ -1,7 +1,9 @@
 """The learning-rate schedule (Devlin et al. 2019, appendix A.2) and the updates of weights.
 
 Biases and LayerNorm have no weight decay. Even if the model computes in bf16, the optimizer updates
-fp32 weights: an update smaller than 1/256 of a weight would vanish in bf16.
+fp32 weights: an update smaller than 1/256 of a weight would vanish in bf16. All weights are in one
+flat array, and so are their gradients; a `Layout` says where each parameter is, in its *slot*. The
+array is divided into *parts*, which different processes update.
 """
 
 import math
@@ -24,11 +26,12 @@ gradients to the bf16 copy; a whole number of chunks."""
 
 
 def update_rules(settings: OptimSettings) -> tuple[UpdateRule, ...]:
-    """Return the rules of a run; the first that accepts a parameter updates it."""
+    """Return the rules of a run, such as AdamW; the first that accepts a parameter updates it."""
     adamw = AdamW(settings.adam_beta1, settings.adam_beta2, settings.adam_epsilon)
     if settings.optimizer == "adamw":
         return (*settings.extra_rules(), adamw)
-    # The first three parameters are 3 or 2 matrices in one, each with singular values of its own.
+    # The first three kinds of parameters are 3 or 2 matrices one below the other, such as those of
+    # query, key and value. Each of these matrices has singular values of its own.
     muon = (Muon("qkv.weight", 3), Muon("key_value.weight", 2), Muon("up_gate.weight", 2), Muon())
     return (*settings.extra_rules(), *muon, adamw)
 
@@ -72,7 +75,7 @@ class UpdatePiece:
     """The weights from `first` to before `end`, which one rule updates with one rate and decay.
 
     `rate` is a factor of the learning rate, `decay` the weight decay. `shape` is set if the rule
-    updates whole parameters: the range is then one parameter of this shape.
+    updates whole parameters, as Muon does: the range is then one parameter of this shape.
     """
 
     first: int
@@ -83,14 +86,14 @@ class UpdatePiece:
     shape: torch.Size | None = None
 
     def continues(self, before: "UpdatePiece") -> bool:
-        """Return whether it can be joined to the piece before it.
+        """Return whether this piece can be joined to the piece before it.
 
         It can if the two differ only in their range, and are not whole parameters.
         """
         return replace(before, first=self.first, end=self.end) == self and self.shape is None
 
     def blocks(self, size: int) -> Iterator[slice]:
-        """Divide it into blocks of at most `size` weights; a whole parameter is one block."""
+        """Divide the piece into blocks of at most `size` weights; parameters stay whole."""
         return _blocks(self.first, self.end, size if self.shape is None else self.end - self.first)
 
 
@@ -105,6 +108,7 @@ def pieces_of(
     pieces: list[UpdatePiece] = []
     part_first, part_end = layout.divide(num_parts)[part]
     rules = update_rules(settings)
+    # The part that updates each parameter of Muon and of similar rules.
     owners = parts_of_parameters(layout, num_parts, settings)
     starts = [slot.first for slot in layout.slots]
     for slot, next_start in zip(layout.slots, [*starts[1:], layout.size], strict=True):
@@ -119,7 +123,7 @@ def pieces_of(
             first, end = max(slot.first, part_first), min(next_start, part_end)
             piece = UpdatePiece(first, end, rule, rate, decay)
             is_in_part = first < end
-        if not is_in_part or rate == 0:
+        if not is_in_part or rate == 0:  # a rate of 0 means that the parameter is frozen
             continue
         if pieces and pieces[-1].end == piece.first and piece.continues(pieces[-1]):
             piece = replace(piece, first=pieces.pop().first)

@@ -1,4 +1,4 @@
-"""Prepare batches ahead on a second thread.
+"""Prepare the batches of the next steps on a second thread.
 
 numpy and torch release the interpreter's lock (GIL) during their operations, so the next batches
 are made while the model computes.

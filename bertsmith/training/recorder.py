@@ -1,6 +1,7 @@
-"""The recorder of a run's entries: in the journal, for TensorBoard, and in a tracker if asked for.
+"""Record a run's metrics in the journal, for TensorBoard, and in a tracker if the user wants one.
 
-A tracker is a service that displays metrics, such as Weights & Biases.
+The journal is the file journal.jsonl; an entry has the metrics of a step or of an evaluation. A
+tracker is a service that displays metrics, such as Weights & Biases.
 """
 
 import importlib
@@ -27,6 +28,7 @@ class Recorder:
     """
 
     def __init__(self, folder: RunFolder, first_step: int, tracker: Tracker | None) -> None:
+        # If one cannot be opened, those before it are closed. Otherwise `pop_all` keeps all open.
         with ExitStack() as stack:
             self._trackers = [] if tracker is None else [stack.enter_context(tracker)]
             self._journal = stack.enter_context(Journal(folder.journal_path))

@@ -1,7 +1,8 @@
 """A training run from its first check to its result: `Run.run`.
 
-Every command that trains with gradient steps uses it. Each kind of run is a subclass with its own
-checks, model, objective and result.
+Every command that trains with gradient steps uses `Run`. Each kind of run, such as a pre-training
+or a fine-tuning, is a subclass with its own checks, model, objective and result. An objective makes
+batches and computes losses. To *resolve* means to decide every setting that the user left open.
 """
 
 from abc import ABC, abstractmethod
@@ -54,15 +55,19 @@ class Trained:
     summary: Summary
     best: BestWeights | None
     is_stop_requested: bool
-    """Whether the user asked to stop during the last step, so that training is complete anyway."""
+    """Whether the user asked to stop (by Ctrl-C) during the last step. Training is complete then,
+    but the result is not."""
 
 
 class Run(ABC, Generic[Resolved, Result]):
     """One run in its folder.
 
-    `Resolved` has the settings and inputs that are decided and loaded before anything is written.
+    The type `Resolved` has the settings and inputs that are decided and loaded before anything is
+    written.
 
     Args:
+        out: the folder of the run.
+        compute: settings of device, precision and threads.
         resume: continue from the newest checkpoint, or from the beginning if there is none; a run
             that is trained already is not trained again.
         callbacks: receive every journal entry, and may end the run.
@@ -177,7 +182,10 @@ class Run(ABC, Generic[Resolved, Result]):
         )
 
     def write_beside_model(self) -> None:
-        """Write the model card, then the curves: by them a folder shows a complete pre-training."""
+        """Write the model card, then the curves.
+
+        The curves come last, since their file shows that a pre-training is complete.
+        """
         write_card(self.folder.path, self.folder.read_run())
         self.draw_curves()
 
@@ -186,10 +194,10 @@ class Run(ABC, Generic[Resolved, Result]):
         draw_curves(entries, self.folder.curves_path, self.folder.read_run())
 
     def state_before_result(self) -> str:
-        """Describe the state of a run that stops before its result is built; empty to build it.
+        """Describe a run that the user stopped during its last step; empty to build its result.
 
-        It is asked for only if the user wanted to stop during the last step. A run with `measure`
-        is one of several: a stop must end them all, although this one is complete.
+        A run with `measure` is one of several runs of a comparison: a stop must end them all,
+        although this run is complete.
         """
         return "" if self.measure is None else "trained, then stopped"
 

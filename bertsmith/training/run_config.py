@@ -1,7 +1,8 @@
 """The resolved settings that the training loop reads, and their check when a run is resumed.
 
-Fields with the metadata `FREE` (system/compute.py), such as the interval of checkpoints, may change
-then; all others must be as before.
+Resolved settings have a value wherever the user left one open. Fields with the metadata `FREE`
+(system/compute.py), such as the interval of checkpoints, may change when a run is resumed; all
+others must be as before.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -25,7 +26,7 @@ OTHER_PLAN = (
     f"{option('eval_rows')} as before"
 )
 CONSEQUENCES = (OTHER_SHAPE, OTHER_PLAN)
-"""Differences that follow from others; they are named only if there are no others."""
+"""Differences that follow from other differences. They are named only if there are no others."""
 CHANGE_MESSAGES = {
     "corpus_sha256": "the corpus has changed",
     "tokenizer": "the corpus has another tokenizer",
@@ -84,7 +85,7 @@ class RunConfig(Protocol):
 
     @property
     def budget(self) -> Budget:
-        """The length of the run, a new object at each call."""
+        """The length of the run. Each call returns a new object, since the loop changes it."""
 
     @property
     def optim(self) -> OptimSettings: ...
@@ -95,9 +96,10 @@ class RunConfig(Protocol):
 
     @property
     def num_shares(self) -> int:
-        """Number of shares of a step, on all ranks together.
+        """Number of shares of a step, on all ranks (machines or GPUs) together.
 
-        A share is the micro-batches that a worker process computes; see `Machine.num_shares`.
+        A share is some of a step's micro-batches, which one worker process computes; see
+        `Machine.num_shares`.
         """
 
     @property
@@ -170,7 +172,8 @@ def check_same(directory: Path, before: Mapping[str, Any], now: Mapping[str, Any
         now: that of the command that resumes it.
 
     Raises:
-        ConfigError: settings or data differ; lists them, except for those that follow from others.
+        ConfigError: settings or data differ. The message lists them, except for those that follow
+            from others.
     """
     old = {name: value for name, value in flatten(before) if name not in NO_LONGER_COMPARED}
     new = dict(flatten(now))

@@ -1,4 +1,4 @@
-"""The content of a run's `run.json`, whose entries are checked when they are read again."""
+"""The content of a run's `run.json`, its *facts*, which are checked when they are read again."""
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -114,7 +114,7 @@ class RunFacts(dict[str, Any]):
     def check_complete(self, kind: str) -> None:
         """Check that all facts are there that a run of this kind needs at its end.
 
-        `kind` is a result of `name_kind` (system/run_state.py).
+        `kind` is a result of `name_kind` (system/run_state.py), such as "pre-training".
 
         Raises:
             CheckpointError: a fact is missing; the message names it.
@@ -145,7 +145,11 @@ class RunFacts(dict[str, Any]):
 
 
 def _find_facts(facts: Mapping[str, Any], keys: Sequence[str]) -> Iterator[tuple[str, Any]]:
-    """Yield the dotted name and the value of each fact that these patterns of keys lead to."""
+    """Yield the dotted name and the value of each fact that a path of keys leads to.
+
+    Args:
+        keys: a key for each level, in which `*` stands for any key.
+    """
     first, *others = keys
     for key, value in facts.items():
         if not fnmatchcase(key, first):

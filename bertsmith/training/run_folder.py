@@ -11,7 +11,8 @@
     ├── repeats.json          in a series of runs, the mean of each score and its spread
     └── earlier-run/          the run that --overwrite replaces, until the new run is complete
 
-Existing files are changed only if the user asked to resume or to overwrite the run.
+Existing files are changed only if the user asked to resume or to overwrite the run. A *series* is
+several fine-tunings with other seeds or folds.
 """
 
 import contextlib
@@ -221,7 +222,9 @@ class RunFolder:
         return value
 
     def read_choices(self) -> ComputeChoices | None:
-        """Read the choices by which this run computes; None on a GPU, where there are none.
+        """Read the choices by which this run computes on a CPU, such as its precision.
+
+        The result is None on a GPU, where there are none.
 
         Raises:
             FileNotFoundError: there is no `run.json`.
@@ -230,7 +233,7 @@ class RunFolder:
         return read_choices(self.read_run())
 
     def write_run(self, facts: Mapping[str, Any]) -> None:
-        """Write `run.json`: these facts and, if there is one, the id of the launch.
+        """Write `run.json`: these facts and, if torchrun launched the run, the id of the launch.
 
         Raises:
             InputError: the disk is full or cannot be written.
@@ -309,7 +312,11 @@ class RunFolder:
 
 
 def run_names(series: Mapping[str, Any], kind: str) -> list[str]:
-    """Return the names of the runs of a series of seeds or folds.
+    """Return the names of the runs of a series of seeds or folds, such as seed-0.
+
+    Args:
+        series: the settings of the series, as run.json stores them.
+        kind: "seed" or "fold".
 
     Raises:
         ValueError: there is no such series. In an altered run.json, other kinds could name folders

@@ -1,8 +1,8 @@
-"""The machine of a run in its `run.json`, and warnings if the run is resumed on another.
+"""The machine of a run in its `run.json`, and warnings if the run is resumed on another machine.
 
-A resumed run computes by the choices in its `run.json`, such as the precision and the path of
-attention. It may continue on another processor, or divide its steps otherwise. It then warns, since
-sums are rounded differently.
+A resumed run computes by the *choices* in its `run.json`, such as the precision, and whether
+attention uses plain products or torch's fused kernel. The run may continue on another processor, or
+divide its steps otherwise. It then warns, since sums are rounded differently.
 """
 
 import dataclasses
@@ -29,8 +29,8 @@ from bertsmith.training.run_facts import RunFacts, damaged_run
 INSTRUCTIONS = "instructions"
 """Key in the machine's facts: the processor and its instructions, which affect rounding."""
 PROCESSES = "processes"
-"""Key in `run.json`: the number of shares of a step, each of which a worker process computes; with
-`--exact` a process may compute several."""
+"""Key in `run.json`: the number of shares into which a step is divided. Usually each worker process
+computes one share; with `--exact` it may compute several."""
 COMPUTE_CHOICES = "compute_choices"
 """Key in `run.json`: the choices by which a run computes on a CPU."""
 IS_ALLOWED_CHOICE: Mapping[str, Callable[[Any], bool]] = {
@@ -39,7 +39,8 @@ IS_ALLOWED_CHOICE: Mapping[str, Callable[[Any], bool]] = {
     "float32_route": lambda value: value in ("highest", "medium"),
     "attention": lambda value: isinstance(value, dict) and has_all_uses(value),
 }
-"""Tests of the values of `compute_choices`, by name."""
+"""Tests of the values of `compute_choices`, by name. `float32_route` is the precision of fp32
+products, and `attention` the way to compute attention for each use and length."""
 
 
 def note_choices(device: torch.device, precision: Precision) -> dict[str, Any]:
@@ -92,7 +93,7 @@ def warn_other_division(directory: Path, run: Mapping[str, Any], num_shares: int
 
 
 def read_choices(run: RunFacts) -> ComputeChoices | None:
-    """Return the choices by which a run computes; None on a GPU, where there are none.
+    """Return the choices by which a run computes on a CPU; None on a GPU, where there are none.
 
     Raises:
         CheckpointError: they are damaged.

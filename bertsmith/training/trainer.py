@@ -1,10 +1,13 @@
 """The only training loop: a model and an objective go in, a trained model folder comes out.
 
-The loop knows no tasks, only loss terms. A step is a function of the weights, the optimizer's
-state, the seed and the step's number: the objective makes the batches of a step by its number, and
-dropout is seeded at every step. So a run that is resumed from a checkpoint gives the same result as
-one that was never stopped. (In a run in minutes the learning rate follows the clock, so the
-machine's speed affects the result.)
+An objective makes batches and computes losses; the loop knows no tasks, only loss terms. A step is
+a function of the weights, the optimizer's state, the seed and the step's number: the objective
+makes the batches of a step by its number, and dropout is seeded at every step. So a run that is
+resumed from a checkpoint gives the same result as one that was never stopped. (In a run in minutes
+the learning rate follows the clock, so the machine's speed affects the result.)
+
+*Workers* compute the steps: a process for each core, on one machine or on several ranks (machines
+or GPUs). A *share* is a part of a step: some of its micro-batches, which one worker computes.
 """
 
 import contextlib
@@ -86,7 +89,9 @@ class Summary:
     tokens_per_second: float
     data_wait_fraction: float
     last_step: Mapping[str, Any]
+    """The journal entry of the last step: its losses, speed and so on."""
     held_out: Mapping[str, Any]
+    """The journal entry of the last evaluation; empty if there was none."""
 
 
 class Trainer:
@@ -97,6 +102,7 @@ class Trainer:
     Args:
         model: fp32, on its device; it is trained in place.
         objective: makes batches and losses; must be picklable if there are several processes.
+        config: all settings of the run, each with its final value.
         save: writes the model's folder; it is called for each checkpoint and at the end.
         callbacks: receive every journal entry, and may end the run.
         resume_command: the command line that resumes an interrupted run.
@@ -275,7 +281,7 @@ class Trainer:
                 callback.begin(self.shown_computing)
             first = self.state.step + 1
             if self._tracker is None and self.report_to is not None:
-                # The run is resumed; `begin` has opened the tracker of a new run.
+                # The run is resumed. In a new run, `begin` has opened the tracker already.
                 config = self.folder.read_run()[CONFIG]
                 self._tracker = open_tracker(self.report_to, self.folder.path, config)
             with (
@@ -284,6 +290,8 @@ class Trainer:
                 self.workers,
             ):
                 try:
+                    # A new head would only be scored at random, so a run that keeps its best
+                    # weights usually has no evaluation before its first step.
                     if self.state.step == 0 and (
                         self.best is None or self.best.settings.from_start
                     ):
@@ -291,10 +299,12 @@ class Trainer:
                     self._loop(stop)
                     if self._last_evaluation.get("step") != self.state.step:
                         self._evaluate()
-                except KeyboardInterrupt:
+                except KeyboardInterrupt:  # of a second signal: the first one only sets `stop`
                     if not stop.requested:
                         raise
                     raise self._interrupt_at_once() from None
+                # The last checkpoint of a run has its last weights. With `best`, the model gets
+                # other weights now, and only the journal is written.
                 if self.best is None and self._checkpointed_step != self.state.step:
                     self._checkpoint()
                 else:
@@ -310,6 +320,10 @@ class Trainer:
             return summary
 
     def _loop(self, stop: StopSignal) -> None:
+        """Make steps, evaluations and checkpoints until the budget is used up.
+
+        The run ends earlier if a signal, a callback or the patience of early stopping ends it.
+        """
         step_seconds = 0.0
         progress = self.budget.progress(self.state.step, self._elapsed())
         while not self.budget.is_done(self.state.step, self._elapsed(), step_seconds):
@@ -347,7 +361,7 @@ class Trainer:
         if change := self.objective.describe_change(step):
             for callback in self.callbacks:
                 callback.change(step, change)
-        counts = total_counts(sizes)
+        counts = total_counts(sizes)  # predictions by loss term, over all micro-batches
         figures = step_figures(counts, self.workers.compute(step, counts))
         norm = self.workers.reduce_gradients()
         if not (math.isfinite(figures["loss"]) and math.isfinite(norm)):
@@ -357,6 +371,7 @@ class Trainer:
         progress = self.budget.progress_at_middle(step, began, self._elapsed())
         rate = optim.peak_rate * schedule(progress, optim)
         limit = optim.max_grad_norm
+        # Gradient clipping; a limit of 0 turns it off.
         self.workers.update(step, rate, divisor=norm / limit if 0 < limit < norm else 1.0)
         self.state.step = step
         return {
@@ -368,6 +383,7 @@ class Trainer:
         }
 
     def _evaluate(self) -> None:
+        """Evaluate the model, record its metrics, and keep its weights if they are the best."""
         started_at = self._clock()
         figures = self.objective.evaluation.combine(self.workers.evaluate())
         if self.measure is not None:
@@ -375,6 +391,7 @@ class Trainer:
                 figures = {**figures, **self.measure(model)}
         seconds = self._clock() - started_at
         self.state.evaluation_seconds += seconds
+        # A run in minutes ends earlier by this time, so that its last evaluation fits, too.
         self.state.last_evaluation_seconds = self.budget.reserve = seconds
         _check_finite(self.state.step, figures)
         if figures:
@@ -443,12 +460,14 @@ class Trainer:
 
     def _is_evaluation_due(self, before: float, progress: float) -> bool:
         """Return whether to evaluate after a step in which the progress rose from `before`."""
+        # With a number of steps, or an interval in steps, evaluations come at multiples of steps.
         step, every = self.state.step, self.config.eval_every
         times = self.config.evaluations.times
         if every is None and self.budget.steps is not None:
             every = max(1, round(self.budget.steps / times))
         if every is not None:
             return is_due(step - 1, step, every)
+        # In a run in minutes they come at equal shares of its time, if they are not too slow.
         assert self.budget.seconds is not None
         # This evaluation and the one at the end will each take about as long as the last one.
         all_seconds = self.state.evaluation_seconds + 2 * self.budget.reserve

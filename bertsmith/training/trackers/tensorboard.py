@@ -1,4 +1,4 @@
-"""Write journal entries as TensorBoard events, beside the journal.
+"""Write a run's metrics for TensorBoard, into a file of events in the run's folder.
 
 The main thread writes them. The writer of tensorboardX uses another thread; if a full disk ended
 that thread, the training loop would wait for ever.

@@ -1,4 +1,7 @@
-"""The base class of trackers, which receive a run's metrics, as the journal does."""
+"""The base class of trackers, services that receive a run's metrics, as its journal does.
+
+A journal entry has the metrics of one step, or of one evaluation (eval).
+"""
 
 import time
 from abc import ABC, abstractmethod

@@ -15,6 +15,7 @@ from bertsmith.training.update_rules.rule import UpdateStep
 class AdamW:
     """AdamW (Loshchilov & Hutter 2019, algorithm 2), for any parameter.
 
+    `step` is called with ranges of a flat array of all weights (`granularity` "chunk").
     Weights shrink by the rate times `weight_decay`, separately from the gradient.
     """
 

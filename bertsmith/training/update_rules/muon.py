@@ -30,9 +30,10 @@ UPDATE_SIZE = 0.2
 class Muon:
     """Muon for the matrices inside layers whose parameter's name ends in `suffix`.
 
-    Such a parameter is `num_stacked` matrices one below the other (three for query, key and value),
-    and each is orthogonalized by itself. Momentum is Nesterov's; the update is orthogonalized
-    (Jordan 2024) and as large as AdamW's (Liu et al. 2025, arXiv 2502.16982, equation 4).
+    Such a parameter is `num_stacked` matrices one below the other (three for query, key and value).
+    Each matrix is orthogonalized by itself, so `step` is called with whole parameters. Momentum is
+    Nesterov's; the update is orthogonalized (Jordan 2024) and as large as AdamW's (Liu et al. 2025,
+    arXiv 2502.16982, equation 4).
     """
 
     suffix: str = ".weight"

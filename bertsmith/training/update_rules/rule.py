@@ -1,6 +1,7 @@
-"""The protocol of update rules: how a gradient changes weights.
+"""The protocol of update rules, such as AdamW and Muon: how a gradient changes weights.
 
-A rule is one file in this folder; `update_rules` (training/optim.py) lists those of a run.
+A rule is one file in this folder; `update_rules` (training/optim.py) lists the rules of a run. All
+weights of a run are in one flat array, which is divided into chunks of 4,096 numbers.
 """
 
 from collections.abc import Mapping, Sequence
@@ -36,7 +37,11 @@ class UpdateRule(Protocol):
 
     @property
     def granularity(self) -> Literal["chunk", "parameter"]:
-        """The range that `step` updates: some chunks of any parameters, flat, or one parameter."""
+        """The range that a call of `step` updates.
+
+        "chunk" is a range of the flat array, with any parameters; "parameter" is one parameter in
+        its own shape.
+        """
         ...
 
     def accepts(self, spec: ParameterSpec) -> bool:

@@ -1,7 +1,8 @@
-"""An exchange between ranks by the collectives of torch.distributed.
+"""Exchange gradients and weights between ranks by the collectives of torch.distributed.
 
-Each rank sums gradients and updates weights in its own range, as in ZeRO (Rajbhandari et al. 2020,
-arXiv 1910.02054, stage 2). The arrays are flat, so a step needs only two collectives.
+A rank is one of the machines or GPUs that train together. Each rank sums gradients and updates
+weights in its own range, as in ZeRO (Rajbhandari et al. 2020, arXiv 1910.02054, stage 2). All
+weights are in one flat array, as are all gradients, so a step needs only two collectives.
 """
 
 import torch
@@ -20,8 +21,9 @@ all_gather = getattr(dist, "all_gather_single", dist.all_gather_into_tensor)
 class CollectiveExchange:
     """An exchange by the collectives of torch.distributed.
 
-    A rule such as Muon's updates a matrix as a whole, so one rank does, although the matrix may
-    cross the bounds of ranges. These parameters are exchanged besides the ranges.
+    An update rule such as Muon updates a matrix as a whole. So one rank updates the whole matrix,
+    although the matrix may lie in the ranges of two ranks. Such parameters are exchanged separately
+    from the ranges.
 
     Args:
         group: all ranks.
@@ -36,7 +38,7 @@ class CollectiveExchange:
         self._own = slice(first, end)
         parts = parts_of_parameters(layout, plan.all_shares, plan.optim)
         self._whole_parameters = [
-            # Parts are numbered rank by rank, one for each share.
+            # There is a part for each share (each worker process), numbered rank by rank.
             (slice(slot.first, slot.end), part // plan.num_shares)
             for slot, part in parts.items()
         ]
@@ -48,13 +50,14 @@ class CollectiveExchange:
             self._sum_in_order(gradients)
         else:  # `Share.sum_shares` has summed the shares of this rank into `total`
             reduce_scatter(total[self._own], total, group=self._group)
-        if self._whole_parameters:  # their ranks need all of their gradients
+        if self._whole_parameters:  # the rank that updates one needs its gradient in all ranges
             self._gather_ranges(total)
 
     def _sum_in_order(self, gradients: Tensor) -> None:
-        """Sum this rank's range share by share, in the order in which shares get micro-batches.
+        """Sum this rank's range of the gradients share by share, in one order for all ranks.
 
-        That order is the first share of each rank, then the second of each, and so on.
+        Shares are ordered as they get micro-batches: the first share of each rank, then the second
+        share of each, and so on.
         """
         received = torch.empty_like(gradients[0])
         by_rank = received.view(self._plan.num_ranks, -1)  # this rank's range, from each rank

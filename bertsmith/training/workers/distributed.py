@@ -1,7 +1,9 @@
 """Workers on several ranks: machines or GPUs. Rank 0 trains; the others compute what it asks for.
 
-Each rank has its own `LocalWorkers`, so that it uses all cores of its machine. Only rank 0 has the
-trainer, the run's folder and the display.
+Each rank has its own `LocalWorkers` (its worker processes), so that it uses all cores of its
+machine. Only rank 0 has the trainer, the run's folder and the display. Rank 0 sends the name of a
+method of `LocalWorkers` and its arguments; every rank calls the method and answers. Each worker
+process computes a *share* of a step: some of its micro-batches.
 """
 
 import contextlib
@@ -52,10 +54,12 @@ class RankRun:
     """The description of a run that rank 0 sends to the other ranks."""
 
     plan: Plan
+    """The division of the run's steps into shares, with its objective, seed and optimizer."""
     skeleton: TrainableModel
     """The model without its values."""
     dtype: torch.dtype
     choices: ComputeChoices
+    """The ways of computing, such as those of attention, which affect rounding."""
     facts: Mapping[str, Any]
     """Versions and data that must be the same on all ranks, by name."""
     held_out: HeldOutData[Any]
@@ -65,8 +69,8 @@ class RankRun:
 class DistributedWorkers:
     """Workers of all ranks, for the trainer on rank 0.
 
-    The other ranks build theirs at once, so that a rank that cannot take part is refused before
-    anything is written.
+    When this object is made, the other ranks build their workers at once. So a rank that cannot
+    take part is refused before anything is written.
 
     Args:
         model: rank 0's, with the fp32 weights, which are updated.
@@ -111,7 +115,7 @@ class DistributedWorkers:
         )
         # Pickled here, so that a rank that cannot unpickle it can report that.
         self.ranks.broadcast((BUILD, self._model.device.type, pickle_with_weights(run)))
-        self._answers(None)
+        self._answers(None)  # raises the error of a rank that cannot take part
 
     def __enter__(self) -> Self:
         self.ranks.broadcast((BEGIN_RUN,))
@@ -209,7 +213,10 @@ def shared_facts(plan: Plan) -> dict[str, Any]:
 
 
 def serve_rank(ranks: RankGroup) -> int:
-    """Compute what rank 0 asks for until it ends; return its exit code."""
+    """Compute what rank 0 asks for until rank 0 ends; return the exit code of rank 0.
+
+    This is the main function of all ranks but rank 0.
+    """
     mapped = MappedFunction(ranks)
     workers: LocalWorkers | None = None
     while True:
@@ -279,6 +286,7 @@ def _check_and_build(ranks: RankGroup, device_type: str, pickled: bytes) -> Loca
 
 
 def _messages_of_run(ranks: RankGroup) -> Iterator[Sequence[Any]]:
+    """Yield the name of a method and its arguments for each request, until the run ends."""
     while (message := ranks.receive())[0] != END_RUN:
         yield message
 

@@ -1,7 +1,8 @@
 """Ranks tell each other whether their command lines were accepted, before they join.
 
-Ranks find each other by a store: a table of keys and values that rank 0, or torchrun, serves in the
-network. In it each rank tells rank 0 whether its command line was accepted. Rank 0 waits for all
+Ranks are the machines or GPUs that train together; a command is launched on each of them. They find
+each other by a *store*: a table of keys and values that rank 0, or torchrun, serves in the network.
+In the store each rank tells rank 0 whether its command line was accepted. Rank 0 waits for all
 lines, or for the first that was refused, and answers whether the ranks can join. So a mistake in
 the line of one rank ends all ranks.
 """
@@ -43,7 +44,7 @@ def open_store(launch: Launch) -> Any:
     """Connect to the store of a launch, which rank 0 or torchrun serves.
 
     Raises:
-        DistError or RuntimeError: nobody serves one at the address of the launch.
+        DistError or RuntimeError: nobody serves a store at the address of the launch.
     """
     os.environ |= {
         "RANK": str(launch.rank),
@@ -51,7 +52,8 @@ def open_store(launch: Launch) -> Any:
         "MASTER_ADDR": launch.address,
         "MASTER_PORT": str(launch.port),
     }
-    # -1 ranks means an unknown number, so that rank 0 does not wait here until all have connected.
+    # -1 ranks means an unknown number, so that rank 0 does not wait here until all ranks have
+    # connected.
     url = "env://?world_size=-1"
     limit = timedelta(seconds=JOIN_SECONDS)
     with _telling_wait(launch):
@@ -65,8 +67,8 @@ def _await_server(launch: Launch) -> None:
     """Wait until a program listens at the address of a launch.
 
     torch would wait, too, but Python handles no signal meanwhile, so Ctrl-C would end nothing.
-    Rank 0 does not wait, since it is the program that listens. No rank of torchrun waits, since
-    torchrun's store is there already.
+    Rank 0 does not wait, since it is the program that listens. Under torchrun no rank waits, since
+    torchrun has begun to serve the store before.
 
     Raises:
         DistError: nobody listens there within `JOIN_SECONDS`, or it is no address.
@@ -161,7 +163,7 @@ def _tell(launch: Launch, store: Any, state: str) -> str:
 
 
 def _first_refusal(launch: Launch, store: Any) -> str:
-    """Wait until a line was refused, and return its message; `ACCEPTED` if none was."""
+    """Wait until a line was refused, and return its message; `ACCEPTED` if all were accepted."""
     missing = set(range(1, launch.num_ranks))
     began = time.monotonic()
     is_told = False
@@ -186,7 +188,10 @@ def _first_refusal(launch: Launch, store: Any) -> str:
 
 
 def _answer(launch: Launch, store: Any, answer: str) -> None:
-    """Answer all ranks. After a refusal this process ends only when they know, or time is up."""
+    """Answer all ranks. After a refusal, this process stays until they have read the answer.
+
+    It stays for at most `STAY_SECONDS`.
+    """
     store.set(ANSWER, answer)
     if answer != ACCEPTED:
         # This process waits when it exits, after it has printed the error.

@@ -1,11 +1,12 @@
 """The worker processes of a run on one machine, which compute its steps together.
 
 A small model's matrix products are too short to divide among cores: in each of the hundreds of
-operations of a step, all cores would wait for the slowest. Threads with a batch each wait for the
-interpreter's lock. So each core has a process, which computes its share of a step with the whole
-model and then updates its range of the weights. Weights, gradients and the optimizer's state are in
-shared memory. For BERT-tiny with a vocabulary of 8,000, two threads processed 1.3 times as many
-tokens a second as one; two processes process twice as many.
+operations of a step, all cores would wait for the slowest. Threads with a batch each would wait for
+the interpreter's lock. So each core has a process. It computes its *share* of a step, some of the
+step's micro-batches, with the whole model, and then updates its range of the weights. Weights,
+gradients and the optimizer's state are flat arrays in shared memory. For BERT-tiny with a
+vocabulary of 8,000, two threads processed 1.3 times as many tokens a second as one; two processes
+process twice as many.
 """
 
 import contextlib
@@ -55,10 +56,10 @@ STOP_SECONDS = 10.0
 class LocalWorkers:
     """Worker processes of this machine, as a context that starts and ends them.
 
-    This process is one of them. Until all others are up, which takes seconds, it also computes
-    their shares, which does not change the result. It computes everything if it may not start
-    processes (inside a `multiprocessing.Pool`). Batches are made ahead only for its own shares, not
-    for those that it computes in place of other processes.
+    The process that trains is one of the workers. Until all others are up, which takes seconds, it
+    also computes their shares; this does not change the result. It computes everything if it may
+    not start processes (inside a `multiprocessing.Pool`). Batches are made ahead only for its own
+    shares, not for those that it computes in place of other processes.
 
     Args:
         model: has the fp32 weights, which are updated; its parameters become views of the arrays.
@@ -83,6 +84,7 @@ class LocalWorkers:
         self.plan = plan
         self.model = model
         self.compute_model = model
+        """The model that computes: `model`, or in bf16 a copy of it, made below."""
         self.layout = Layout.of(model.parameter_specs(), plan.num_ranks)
         self.exchange: Exchange | None = None
         """Exchange with the other ranks, which compute other micro-batches of the same steps."""
@@ -94,6 +96,7 @@ class LocalWorkers:
         device = model.device
         self._storage = Storage(self.layout.size, plan.num_shares, dtype, buffers_of(plan.optim))
         num_bytes = self._storage.num_bytes
+        # Other processes map the same file. A single process needs no file.
         self._file = SharedFile(num_bytes) if self._num_processes > 1 else None
         if self._file is not None:
             memory = self._file.map()
@@ -168,6 +171,7 @@ class LocalWorkers:
             self._poll_processes()
 
     def prepare(self, step: int) -> list[BatchSize]:
+        # Only here, at the beginning of a step, may the other processes begin to take part.
         self._poll_processes()
         self._send("prepare", step)
         return interleave([*(share.prepare(step) for share in self._own_shares), *self._receive()])
@@ -286,7 +290,7 @@ class LocalWorkers:
 
     @property
     def _indices_by_process(self) -> list[range]:
-        """The indices of the shares of each worker process, this one first."""
+        """The indices of the shares of each worker process; the first is this process."""
         bounds = [
             self.plan.num_shares * process // self._num_processes
             for process in range(self._num_processes + 1)
@@ -330,7 +334,10 @@ class LocalWorkers:
 
 
 def _to_numbers(squares: Tensor) -> list[float]:
-    """Return a range's sums of squares by chunk; on a GPU their total, as reading is slow."""
+    """Return the sum of squares of each chunk of a range; on a GPU their total.
+
+    Reading numbers from a GPU is slow.
+    """
     return squares.tolist() if squares.device.type == "cpu" else [squares.sum().item()]
 
 

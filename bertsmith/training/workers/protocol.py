@@ -1,6 +1,8 @@
 """Protocol of the workers that compute a run's steps: this process, several, or several machines.
 
-Methods return results of the whole step, from all processes and machines.
+Methods return results of the whole step, from all processes and machines. A step consists of
+micro-batches, each computed in one forward pass. A loss term is one part of the training loss, such
+as that of masked LM. A rank is one of the machines or GPUs that train together.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -86,7 +88,10 @@ class Workers(AbstractContextManager["Workers"], Protocol):
 
 
 def total_counts(sizes: Iterable[BatchSize]) -> dict[str, int]:
-    """Count the predictions of each loss term in a step, at least 1: losses are divided by it."""
+    """Count the predictions of each loss term in a step.
+
+    A count is at least 1, since losses are divided by it.
+    """
     counts: dict[str, int] = {}
     for size in sizes:
         for name, count in size.predictions.items():

@@ -1,6 +1,7 @@
-"""Errors of other ranks, which rank 0 raises with the rank's name, and messages of ranks.
+"""Send errors of other ranks to rank 0, which raises them, and print messages of ranks.
 
-A rank is one of the machines or GPUs that train together.
+A rank is one of the machines or GPUs that train together. Rank 0 trains, the others compute what it
+asks for.
 """
 
 import contextlib
@@ -12,11 +13,11 @@ from bertsmith.errors import BertsmithError, TrainingError
 
 
 def sendable(error: Exception) -> BertsmithError:
-    """Return an error that can be pickled, and raised on rank 0 with a longer message.
+    """Convert an error to one that can be pickled, and raised on rank 0 with a longer message.
 
-    An error that is not a BertsmithError becomes a TrainingError with its type in the message. An
-    error whose class takes other arguments than a message, such as SettingError, becomes an error
-    of the nearest parent class that takes only a message.
+    An error that is not a BertsmithError becomes a TrainingError with its type in the message. The
+    class of an error may take other arguments than a message, as SettingError does. The result is
+    then of the nearest parent class that takes only a message.
     """
     if not isinstance(error, BertsmithError):
         return TrainingError(f"{type(error).__name__}: {error}")

@@ -1,9 +1,9 @@
 """The ranks (machines or GPUs) of a launch, as one of them sees them.
 
-Rank 0 sends requests, and all answer. Messages are Python objects, sent by gloo, a backend of
+Rank 0 sends requests, and all ranks answer. Messages are Python objects, sent by gloo, a backend of
 torch.distributed. A rank waits for a message without a time limit, since a step or an evaluation
-may take any time. Instead each rank reports every second that it is alive (`rank_watch.py`). If one
-does not for `silence_seconds`, another names it, and the run ends.
+may take any time. Instead each rank reports every second that it is alive (`rank_watch.py`). If a
+rank does not report for `silence_seconds`, another rank names it, and the run ends.
 """
 
 import contextlib
@@ -40,8 +40,11 @@ LOST_RANK = (
 class RankGroup:
     """All ranks of a launch, seen from one of them.
 
+    Args:
+        launch: says which rank this process is, how many there are, and where rank 0 is.
+
     Raises:
-        ConfigError: not all ranks started within `JOIN_SECONDS`, the command line of one was
+        ConfigError: not all ranks started within `JOIN_SECONDS`, the command line of a rank was
             refused, or this torch cannot connect them.
     """
 
@@ -83,7 +86,7 @@ class RankGroup:
         backend = "nccl" if device.type == "cuda" else "gloo"
         group: dist.ProcessGroup = dist.new_group(
             backend=backend,
-            # Longer than ranks may be silent, so that `Watch` names the silent one before.
+            # Longer than ranks may be silent, so that `Watch` names a silent rank first.
             timeout=timedelta(seconds=2 * self.silence_seconds),
         )
         return group
@@ -120,9 +123,9 @@ class RankGroup:
         return answers or []
 
     def scatter(self, items: Sequence[object] = ()) -> Any:
-        """Send one of rank 0's `items`, as many as there are ranks, to each; return this rank's.
+        """Send each rank one of rank 0's `items`; return the item of this rank.
 
-        Other ranks call it without items.
+        There are as many items as ranks. Other ranks call this method without items.
 
         Raises:
             TrainingError: a rank has ended.

@@ -1,4 +1,7 @@
-"""Parallel map over ranks (machines or GPUs): each computes one item at a time."""
+"""Parallel map over ranks (machines or GPUs): each computes one item at a time.
+
+Commands that predict, such as `bertsmith predict` and `embed`, use it on several ranks.
+"""
 
 import pickle
 from collections.abc import Callable, Iterable, Iterator
@@ -42,7 +45,8 @@ def map_on_ranks(
         BertsmithError: the function failed on a rank; the message names it.
     """
     iterator = iter(items)
-    # All ranks compute as rank 0 does (precision, paths of attention), so that they round alike.
+    # All ranks compute as rank 0 does, in its precision and its way of attention, so that they
+    # round alike.
     choices = current_choices(precision, attention_paths())
     ranks.broadcast((MAP, pickle.dumps((function, choices))))
     while portion := list(islice(iterator, ranks.num_ranks)):
@@ -56,7 +60,7 @@ def map_on_ranks(
 def _answers(
     ranks: RankGroup, function: Callable[[Item], Result], portion: list[Item]
 ) -> list[Result]:
-    """Compute the first item of a portion, gather the other ranks' results, and return them all."""
+    """Compute the first item of a portion, and return it with the results of the other ranks."""
     try:
         own = function(portion[0])
     except BaseException:

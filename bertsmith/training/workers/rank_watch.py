@@ -1,13 +1,14 @@
 """A thread of each rank that reports every second that the rank is alive, and at which line it is.
 
-Rank 0 watches all others, and they watch rank 0. A rank that stops reporting is named with the
-stack that it reported last, and the run ends. A thread reports, and not the main thread, which may
-compute a step for minutes: so a stopped process is found sooner than a slow step takes. A rank that
-reports but does not answer is only named, since a main thread that hangs looks like a slow one.
+Ranks are the machines or GPUs that train together. Rank 0 watches all others, and they watch rank
+0. A rank that stops reporting is named with the stack that it reported last, and the run ends. The
+main thread may compute a step for minutes. So another thread reports, and a stopped process is
+found sooner than a slow step takes. A rank that reports but does not answer is only named, since a
+main thread that hangs looks like a slow one.
 
-Ranks report in a store, a table in the network that rank 0 or its launcher serves. If that process
-is stopped, a call of the store waits for ever, and with it the thread that watches. A second thread
-then ends the rank.
+Ranks report in a store, a table in the network that rank 0 or its launcher serves. If the process
+that serves the store is stopped, a call of the store waits for ever, and with it the thread that
+watches. A second thread then ends the rank.
 
 Both threads measure time by counting their own rounds of a second. A clock would go on while all
 ranks are suspended, and those that are resumed first would find the others silent.
@@ -144,7 +145,12 @@ class Watch:
         return ""
 
     def _name_late_ranks(self, num_begun: int, silent_seconds: Mapping[int, float]) -> None:
-        """Name, once, the ranks that are not silent, but whose answer has been awaited too long."""
+        """Name, once, the ranks that report, but whose answer has been awaited too long.
+
+        Args:
+            num_begun: the number of messages that rank 0 has begun; a late rank has begun fewer.
+            silent_seconds: the time since the last report of each rank.
+        """
         for rank in self._watched:
             if silent_seconds[rank] > self._silence_seconds / 2:
                 continue

@@ -1,8 +1,9 @@
 """A share of a step: the gradients of some micro-batches, and the update of one range of weights.
 
-A step's micro-batches are dealt to its shares in turn, as cards are, and the gradients of each
-share are summed separately. So the order of sums depends only on the number of shares: one process
-that computes several shares gets the same weights as several processes.
+Usually each worker process computes one share of every step. A step's micro-batches are dealt to
+its shares in turn, as cards are, and the gradients of each share are summed separately. So the
+order of sums depends only on the number of shares: one process that computes several shares gets
+the same weights as several processes.
 """
 
 from collections.abc import Mapping, Sequence
@@ -41,6 +42,7 @@ class Plan:
     rank: int = 0
     """The rank that sees the plan, from 0 to `num_ranks` - 1."""
     num_ranks: int = 1
+    """Number of ranks that compute each step together."""
     is_exact: bool = False
     """Whether sums have the same order, and so the same bytes, for any number of ranks."""
 
@@ -64,14 +66,17 @@ class Plan:
 class Share:
     """Share `index`, from 0, of the `plan.num_shares` of its rank, in every step of a run.
 
-    Call `prepare`, `compute`, `sum_gradients` and `update` for each step. On several ranks, their
-    exchange takes place before `sum_gradients`, between `sum_shares` and `keep_sum`. If
-    `is_prefetching`, another thread makes the micro-batches of the next steps, so steps must be
-    computed one after another.
+    Call `prepare`, `compute`, `sum_gradients` and `update` for each step. On several ranks, also
+    call `sum_shares` and then `keep_sum` before `sum_gradients`; between these two calls, the ranks
+    exchange their gradients. If `is_prefetching`, another thread makes the micro-batches of the
+    next steps, so steps must be computed one after another.
 
     Args:
         model: its parameters are views of `arrays.compute_weights`.
-        collector: that of the model; all shares that a process computes use it in turn.
+        arrays: all weights, all gradients and the optimizer's moments, each in one flat array.
+        layout: the position of each parameter in these arrays.
+        collector: moves the model's gradients into the array; all shares that a process computes
+            use it in turn.
     """
 
     def __init__(
@@ -128,6 +133,8 @@ class Share:
         all_terms = []
         for number, batch in enumerate(prepared.batches):
             micro_batch = plan.first_micro_batch(self.index) + number * plan.all_shares
+            # On a CPU, `step_key` seeds the dropout of each sequence. `seed` is for other rows, and
+            # for a GPU.
             seed = micro_batch_seed(plan.seed, step, micro_batch)
             with dropout_seed(seed, device, step_key=(plan.seed, step)):
                 terms = objective.losses(self.model, batch.to(device))
@@ -169,11 +176,14 @@ class Share:
         self._gradients = self._gradients[:1]
 
     def sum_gradients(self) -> Tensor:
-        """Sum gradients in this range; return the sum of squares of each chunk, fp32 `[chunks]`."""
+        """Sum the gradients of all shares in this share's range of the weights.
+
+        Returns the sum of squares of each chunk (4,096 numbers) of the range, fp32 `[chunks]`.
+        """
         return self._updater.sum_gradients(self._gradients)
 
     def update(self, step: int, rate: float, divisor: float) -> None:
-        """Update the weights of this range; see `RangeUpdater.update`."""
+        """Update the weights of this share's range; see `RangeUpdater.update`."""
         self._updater.update(self._gradients, step, rate, divisor)
 
 
