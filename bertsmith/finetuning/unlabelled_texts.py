@@ -130,6 +130,7 @@ def read_sentences(corpus: Corpus, tokenizer: Tokenizer, max_length: int) -> Cor
     for document in chosen:
         # Documents with only short sentences get no number, so that numbers have no gaps.
         number = documents[-1] + 1 if documents else 0
+        # `document_starts` are numbers of sentences, and `sentence_starts` offsets of tokens.
         first, end = corpus.document_starts[document : document + 2].tolist()
         starts = corpus.sentence_starts[first : end + 1].tolist()
         for start, stop in pairwise(starts):

@@ -1,1 +1,1 @@
-"""A corpus to an encoder: from settings (`resolve.py`) to a run (`run.py`)."""
+"""Pre-training: a corpus → an encoder, from settings (`resolve.py`) to a run (`run.py`)."""

@@ -1,8 +1,9 @@
-"""Choice of a model size for a number of minutes on this machine.
+"""Choose the model size for a number of minutes on this machine (`--preset auto --minutes …`).
 
 A larger model learns more from each token, but sees fewer tokens in the same time. Until it has
-learned more than token frequencies, it is worse than a small model. So some steps of each size are
-timed, the smallest first, and the largest size that sees the tokens it needs is taken.
+learned more than token frequencies, it is worse than a small model. So some steps of each preset (a
+size, such as tiny) are timed, the smallest first. The largest size that sees the tokens it needs is
+taken.
 """
 
 import math
@@ -62,6 +63,7 @@ def choose_preset(
     """Time the presets on rows of `objective`, from the smallest to the first that is too large.
 
     Args:
+        objective: makes the batches and computes the losses of the timed steps.
         shapes: the config of a new model by preset.
         minutes: length of the run.
 
@@ -94,7 +96,8 @@ def tokens_per_second(
 
     Starting the other processes would take longer than the steps.
     """
-    # At most as many rows as the run computes at once; fewer if long rows would not fit in memory.
+    # At most as many rows as the run computes at once; fewer if long rows would not fit into
+    # memory.
     max_rows = rows_in_memory(objective.settings.max_length, config, machine)
     num_rows = min(TRIAL_ROWS, objective.micro_batch_size, max_rows)
     trial = objective.resized(num_rows, objective.eval_rows)

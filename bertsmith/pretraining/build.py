@@ -1,4 +1,7 @@
-"""The objective and the initial model of a pre-training run."""
+"""Build the objective and the initial model of a pre-training run.
+
+An objective makes the batches of each step and computes their losses.
+"""
 
 from pkgutil import resolve_name
 
@@ -14,7 +17,7 @@ from bertsmith.system.torch_modes import drawing_from
 
 
 def build_objective(config: PretrainConfig, train: Corpus | None = None) -> Pretraining:
-    """Build the objective of a run, over both splits of its corpus.
+    """Build the objective of a run, over both splits of its corpus: training and eval text.
 
     `train` is the training split if it is open already.
 

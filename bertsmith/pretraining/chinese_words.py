@@ -1,7 +1,8 @@
 """Split Chinese text into words, by a word list or another package's function.
 
-Both are a `Segmenter`, a function that splits a text of Chinese characters into words. The words
-joined are the text again.
+Masking by words needs this, since Chinese has no spaces. Word list and function become a
+`Segmenter`, a function that splits a text of Chinese characters into words. The words joined are
+the text again.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -111,8 +112,9 @@ class CheckedSegmenter:
         self._function = function
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle the name alone: the function may hold a lock, as jieba's does, and locks cannot
-        be pickled.
+        """Pickle the name alone.
+
+        The function may hold a lock, as jieba's does, and locks cannot be pickled.
         """
         return load_segmenter, (self._name,)
 

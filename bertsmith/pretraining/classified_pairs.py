@@ -1,4 +1,8 @@
-"""Next sentence prediction and sentence order prediction: two segments, and one of two labels."""
+"""Next sentence prediction and sentence order prediction: two segments, and one of two labels.
+
+A row is one training sequence, [CLS] A [SEP] B [SEP]. It is built around an *anchor*, a token
+position in the corpus.
+"""
 
 import numpy as np
 
@@ -34,7 +38,9 @@ class TwoSegments(PairTask):
     ) -> SegmentPairs:
         """Draw segments A and B and their label for each anchor.
 
-        Arguments and shapes are those of `draw_pairs` in `segments.py`.
+        Args:
+            anchors: token offsets in the corpus, int64 `[rows]`.
+            max_lengths: the most tokens of both segments together, int64 `[rows]`.
         """
         raise NotImplementedError
 

@@ -1,4 +1,4 @@
-"""The decision whether a pre-training has trained the attention of [CLS].
+"""Decide from the run.json of a pre-training whether it has trained the attention of [CLS].
 
 Only a head that reads [CLS], such as the head of next sentence prediction, trains the attention of
 [CLS] in the last layer. If the model learned nothing about pairs, fine-tuning does better when the
@@ -23,9 +23,9 @@ loss of 0.52 it gained 0 to 2, but RTE lost 2. Nothing was measured in between
 def reason_to_reset(run: Mapping[str, Any]) -> str:
     """Return why the attention of [CLS] is to be reset after a pre-training; empty if it is not.
 
-    The returned text completes the sentence "This model's pre-training …". For a run that continued
-    another model, it is empty unless there was a reason for that model, too: the model may have
-    learned more about pairs than this run's texts show.
+    The returned text completes the sentence "This model's pre-training …". A run may have continued
+    another model, which may have learned more about pairs than this run's texts show. Then there is
+    only a reason if there was one for that model, too.
 
     Args:
         run: the run.json of a model folder.
@@ -33,6 +33,7 @@ def reason_to_reset(run: Mapping[str, Any]) -> str:
     config = _table(run, "config")
     held_out = _table(_table(run, "summary"), "held_out")
     is_new_model = config.get("source") == ""
+    # A run that continued a model has noted the reason to reset that model, if there was one.
     began_untaught = is_new_model or _table(run, "source").get("reason_to_reset")
     if run.get("command") != "pretrain" or not began_untaught:
         return ""

@@ -31,7 +31,7 @@ class SourceFacts:
 class PretrainConfig(LoopConfig):
     """All settings of a run. Only those that are `FREE` may change when the run is resumed."""
 
-    corpus: Path = field(metadata=FREE)
+    corpus: Path = field(metadata=FREE)  # compared by its content, not by its path
     source: str
     """Model that the run continues; empty for a new one."""
     source_weights: Mapping[str, str]
@@ -46,3 +46,4 @@ class PretrainConfig(LoopConfig):
     word_initializer: str
     """Initialization of a new model's word embeddings; empty for a continued one."""
     pretraining: PretrainingSettings
+    """Settings of rows, masking, pairs and objective, all of them decided."""

@@ -3,8 +3,9 @@
 Each half is a row, and its vector is the mean of its tokens' vectors. The vector must be nearer to
 that of the other half of its text than to those of all other rows of the micro-batch (InfoNCE: van
 den Oord et al. 2018; with spans of a document as pairs: Giorgi et al. 2021, "DeCLUTR", section 3).
-Rows 2i and 2i + 1 are a pair. The loss needs no weights of its own, so the model is saved as a
-plain masked LM.
+Rows 2i and 2i + 1 are a pair. They are built around an *anchor*, a token position in the corpus. A
+document of one sentence gives no pair: its rows have the label `IGNORE_INDEX`. The loss needs no
+weights of its own, so the model is saved as a plain masked LM.
 """
 
 import numpy as np
@@ -86,9 +87,11 @@ class ContrastivePairs(PairTask):
     def loss(self, model: BertModel, hidden: Tensor, batch: Batch) -> LossTerm:
         """Compute the loss of choosing each row's partner among all other rows of the batch.
 
-        It is InfoNCE (van den Oord et al. 2018, section 2.3) with cosines divided by `TEMPERATURE`,
-        summed over the rows with a partner. `hidden` are the last layer's vectors, `[tokens,
-        hidden]`.
+        The loss is InfoNCE (van den Oord et al. 2018, section 2.3) with cosines divided by
+        `TEMPERATURE`, summed over the rows with a partner.
+
+        Args:
+            hidden: the last layer's vectors, `[tokens, hidden]`.
         """
         vectors = F.normalize(mean_over_sequences(hidden, batch).float(), dim=-1)
         rows = batch.targets["contrastive_rows"]

@@ -1,4 +1,4 @@
-"""Initial word embeddings and decoder bias, computed from counts of the corpus.
+"""Compute initial word embeddings and the decoder's bias from counts of the corpus.
 
 A BERT first learns the frequencies of tokens, and which tokens stand near each other. Both can be
 counted. The decoder's bias becomes the logarithm of each token's frequency. The word embeddings
@@ -59,7 +59,7 @@ class PairCounts(NamedTuple):
 class PmiMatrix(NamedTuple):
     """A matrix, `rows`, and its transpose, `columns`, fp32 `[vocabulary, vocabulary]`.
 
-    Both are sparse above `MAX_DENSE` tokens.
+    PMI is pointwise mutual information. Both matrices are sparse above `MAX_DENSE` tokens.
     """
 
     rows: Tensor
@@ -112,7 +112,7 @@ def check_memory(corpus: Corpus, purpose: str, alternative: str) -> None:
         alternative: another choice, which the message names before "a vocabulary of at most …".
 
     Raises:
-        ConfigError: they may not fit.
+        ConfigError: the pairs may not fit.
     """
     needed = BYTES_PER_PAIR * min(MAX_COUNTED_PAIRS, WINDOW * corpus.num_tokens)
     free = available_bytes()
@@ -183,9 +183,9 @@ def add_counts(one: PairCounts, other: PairCounts) -> PairCounts:
 def positive_pmi(pairs: PairCounts, size: int) -> PmiMatrix:
     """Compute positive pointwise mutual information `[size, size]` of tokens and contexts.
 
-    It is log(p(token, context) / (p(token) · p(context))), and 0 where that is negative: the
-    logarithm of how much more often than by chance two tokens are neighbours. `size` is that of the
-    vocabulary.
+    A context is a token, too, seen as a neighbour. The value is log(p(token, context) / (p(token) ·
+    p(context))), the logarithm of how much more often than by chance two tokens are neighbours. It
+    is 0 where the logarithm is negative. `size` is the size of the vocabulary.
     """
     smaller, larger = pairs.keys // size, pairs.keys % size
     are_different = smaller != larger
@@ -233,8 +233,9 @@ def _sparse(row_starts: Tensor, columns: Tensor, values: NDArray[Any], size: int
 def factorize(matrix: PmiMatrix, rank: int) -> Tensor:
     """Compute vectors `[rows, rank]` whose products with vectors of the columns are the matrix.
 
-    They are the left singular vectors times the roots of the singular values, by a randomized SVD
-    (Halko et al. 2011, algorithms 4.4 and 5.1).
+    The vectors are the left singular vectors times the roots of the singular values, by a
+    randomized SVD (Halko et al. 2011, algorithms 4.4 and 5.1). If the matrix has fewer than `rank`
+    rows, the other numbers are 0.
     """
     num_kept = min(rank, *matrix.rows.shape)
     size = min(num_kept + OVERSAMPLING, *matrix.rows.shape)

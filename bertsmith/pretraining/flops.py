@@ -14,10 +14,10 @@ COUNTED_ROWS = 8
 def flops_per_token(objective: Pretraining, model: BertModel, step: int) -> float:
     """Count the operations of a forward and a backward pass for each real token of a step's rows.
 
-    The model, which must be on the CPU, computes a few rows as long as those of the step; its
-    gradients are cleared. Only matrix products are counted, a multiply-add as two operations. On a
-    CPU attention pads the shorter sequences of a block; products with this padding are counted,
-    too (3 % on average).
+    The model, which must be on the CPU, computes a few rows as long as those of the step. Its
+    gradients are cleared afterwards. Only matrix products are counted, a multiply-add as two
+    operations. On a CPU attention computes some sequences of similar length together, and pads the
+    shorter ones; products with this padding are counted, too (3 % on average).
     """
     batch = objective.resized(COUNTED_ROWS, objective.eval_rows).micro_batch(step, 0)
     model.train()

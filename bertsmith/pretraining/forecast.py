@@ -1,4 +1,8 @@
-"""Forecast of a pre-training run from a few seconds of its own steps: time, memory, operations."""
+"""Forecast a pre-training run from a few seconds of its own steps: time, memory and operations.
+
+`bertsmith plan` prints the forecast. A *phase* is the steps with rows of one length: a run has one
+phase, or two if it begins with short rows (`--start-share`).
+"""
 
 import math
 import os
@@ -41,9 +45,9 @@ PROCESS_BYTES = 180_000_000
 class Phase:
     """Steps of one row length, from `first` to `last` (None: to the end), with means per step.
 
-    `tokens` is the number of real tokens, `predicted` that of tokens with vocabulary logits,
-    `busiest` the number of real tokens of the process that has the most, and `epochs` the part of
-    the corpus that a step reads.
+    `tokens` is the number of real tokens, and `predicted` the number of masked tokens, which alone
+    have vocabulary logits. `busiest` is the number of real tokens of the process that has the most,
+    and `epochs` the part of the corpus that a step reads.
     """
 
     first: int
@@ -64,9 +68,9 @@ class Phase:
 class Trial:
     """Measurements of a few seconds of real steps.
 
-    `step_seconds` is the time of a whole step of the last phase, `evaluation_seconds` that of one
-    evaluation. `peak_bytes` is the most memory of the steps and of their preparation, None if the
-    device does not report it.
+    `step_seconds` is the time of a whole step of the last phase, and `evaluation_seconds` the time
+    of one evaluation. `peak_bytes` is the most memory of the steps and of their preparation, or
+    None if the device does not report it.
     """
 
     num_steps: int
@@ -234,9 +238,9 @@ def forecast(job: PretrainJob, seconds: float) -> Forecast:
 def state_bytes(model: BertModel, config: PretrainConfig, machine: Machine) -> int:
     """Count the bytes of weights, optimizer and gradients.
 
-    Weights are fp32, with a copy in the computing precision if that is another. The optimizer has
-    two numbers per weight. Each share of a step has gradients of its own, in fp32 if it sums
-    several.
+    Weights are fp32; a run in bf16 also has a copy in bf16. The optimizer has two numbers per
+    weight. Each worker process has gradients of its own, in fp32 if it sums those of several
+    micro-batches.
     """
     width = DTYPES[machine.precision].itemsize
     is_cpu = machine.device.type == "cpu"
@@ -275,6 +279,7 @@ def _measure_phase(
     last: int | None,
 ) -> Phase:
     """Count the work of a phase, from `first` to `last` (None: to the end), in its first steps."""
+    # A phase with a last step is the one with short rows.
     end = first + SAMPLED_STEPS
     if last is not None:
         end = min(end, last + 1)

@@ -1,8 +1,8 @@
-"""Continued pre-training: a model folder adapted to a corpus.
+"""Continued pre-training (`--from`): adapt the model of a folder to a corpus.
 
-The model keeps its shape. A report lists the changes: additional tokens of the corpus's vocabulary,
-the number of positions, heads that the folder lacks (new) and heads that pre-training does not use
-(dropped). Any other difference is refused before anything is written.
+The model keeps its layers and widths. A report lists the changes: additional tokens of the corpus's
+vocabulary, the number of positions, heads that the folder lacks (new) and heads that pre-training
+does not use (dropped). Any other difference is refused before anything is written.
 """
 
 import hashlib
@@ -119,6 +119,7 @@ def adapt(
     old_tokenizer = folder.tokenizer
     model = build(folder, heads)
     stored = {*folder.heads, *(["pooler"] if folder.has_pooler else [])}
+    # A pooler that no head of pre-training reads is put aside, and saved with the model again.
     pooler = stored_pooler(folder) if model.pooler is None else None
     generator = load_generator(folder.path) if config.pretraining.has_generator else None
     check_extends(old_tokenizer, tokenizer, config.source, config.corpus)
@@ -184,8 +185,9 @@ def source_facts(
 
     Args:
         name: the model's folder or hub name, as the user gave it.
-        folder: that folder, or the checkpoint if the run is resumed.
-        weights: the SHA-256 of each of the model's files, if `folder` is a checkpoint.
+        folder: the model's folder, or the checkpoint if the run is resumed.
+        weights: the SHA-256 of each weight file of the model; None to compute them from `folder`,
+            which must not be a checkpoint, since its weights have changed.
 
     Raises:
         CheckpointError: the folder is damaged, or its family cannot be pre-trained.
@@ -197,7 +199,8 @@ def source_facts(
             f"{option('from')} for a new BERT, which can begin with vectors counted in its corpus "
             f"({option('word_initializer', 'counted')})."
         )
-    # The generator of an ELECTRA names the class for masked LM, the discriminator another one.
+    # Of the two models of an ELECTRA, the generator's config.json names the class for masked LM,
+    # the discriminator's another one.
     masked_lm_class = folder.family.architectures[frozenset({"masked_lm"})]
     is_masked_lm = masked_lm_class in (folder.settings.get("architectures") or ())
     objective = "masked_lm" if is_masked_lm else folder.family.objective
@@ -275,6 +278,8 @@ def first_difference(old: Tokenizer, new: Tokenizer) -> str | None:
 
 def deciding_settings(tokenizer: Tokenizer) -> dict[str, Any]:
     """Return the settings that affect token ids, in a form that can be compared."""
+    # What decides by default is put in place of None, long tables are hashed, and what affects only
+    # lengths, decoding and offsets is left out.
     settings = tokenizer.settings()
     for name in ("model_max_length", "decoder_cleanup", "trim_offsets"):
         settings.pop(name, None)

@@ -25,7 +25,7 @@ class PretrainJob:
     training: TrainingSettings = field(default_factory=TrainingSettings)
     optim: OptimSettings = field(default_factory=OptimSettings)
     from_: Path | None = None
-    """Model to continue from, a folder or "org/name" on the hub; by default a new one."""
+    """Model to continue, a folder or "org/name" on the hub; None for a new one."""
 
     def with_training(self, **changes: Any) -> Self:
         return replace(self, training=replace(self.training, **changes))

@@ -1,13 +1,14 @@
-"""Masking for masked LM (Devlin et al. 2019, section 3.1), for a whole packed row at once.
+"""Choose and mask tokens for masked LM (Devlin et al. 2019, section 3.1), many sequences at once.
 
 A packed row has the tokens of several sequences one after another, without padding.
 
 A share of the tokens, `masking_rate` of `PretrainingSettings`, is chosen. A chosen token becomes
 `[MASK]` or a random token, or stays; the shares are `masking_shares` in
 `model/pretraining_catalog.py`. Special tokens, `[UNK]` included, are never chosen and never
-inserted. Tokens are chosen one by one, or as words or runs of words (`word_choice`). All tokens of
-a word or run are treated alike, as in SpanBERT. BERT's and ALBERT's released code draw for each
-token alone, so of the chosen words of two tokens 36 % (1 - 0.8²) are not masked as a whole.
+inserted. Tokens are chosen one by one, or as words or *runs* of neighbouring words
+(`word_choice.py`). All tokens of a word or run are treated alike, as in SpanBERT. BERT's and
+ALBERT's released code draw for each token alone, so of the chosen words of two tokens 36 % (1 -
+0.8²) are not masked as a whole.
 """
 
 from collections.abc import Collection
@@ -54,11 +55,17 @@ def mask_tokens(
 ) -> MaskedTokens:
     """Choose and alter `max(1, round(length * rate))` tokens of every sequence.
 
-    This is the masking of masked LM (Devlin et al. 2019, section 3.1, task 1). `ids` is a packed
-    row, integers `[tokens]`, and is not changed; `lengths`, int64 `[sequences]`, include special
-    tokens, as in BERT's released code. A sequence with fewer ordinary tokens has all of them
-    chosen. For whole words or runs of them, `words` numbers the words as `choose_words` takes it,
-    int64 `[tokens]`, and the count is an upper limit.
+    This is the masking of masked LM (Devlin et al. 2019, section 3.1, task 1). If a sequence has
+    fewer ordinary tokens than that, all of them are chosen. With `words`, whole words or runs are
+    chosen, and the number is an upper limit.
+
+    Args:
+        ids: a packed row, integers `[tokens]`; it is not changed.
+        lengths: tokens of each sequence, int64 `[sequences]`; they include special tokens, as in
+            BERT's released code.
+        rule: the rate, and the shares of chosen tokens that become [MASK] or a random token.
+        words: the number of each token's word as `choose_words` takes it, int64 `[tokens]`; None to
+            choose single tokens.
     """
     if words is None:
         positions = _choose(vocabulary.is_special[ids], lengths, rule.rate, rng)
@@ -100,7 +107,7 @@ def _replace(
 ) -> np.ndarray:
     """Replace chosen tokens by the mask, a random token, or themselves.
 
-    `draws` has a number in [0, 1) for each chosen token.
+    `labels` are the ids of the chosen tokens, and `draws` has a number in [0, 1) for each of them.
     """
     random_ids = vocabulary.ordinary_ids[rng.integers(0, len(vocabulary.ordinary_ids), len(labels))]
     replaced = np.where(draws < rule.mask_share + rule.random_share, random_ids, labels)

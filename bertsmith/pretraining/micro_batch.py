@@ -1,6 +1,6 @@
-"""Number of rows in a micro-batch, which a worker process computes at once.
+"""Choose the number of rows in a micro-batch, which a worker process computes at once.
 
-A share is the part of a step that one worker process computes: some of its micro-batches.
+A *share* is the part of a step that one worker process computes: some of its micro-batches.
 """
 
 import math
@@ -26,6 +26,7 @@ def rows_of_micro_batch(
     """Choose the number of rows, of `length` tokens each, in a micro-batch.
 
     Args:
+        length: tokens of each row.
         shape: the config of the model that takes most memory; without it, memory sets no limit.
         machine: the hardware of the run; without it, a step is one micro-batch unless the user set
             its size.

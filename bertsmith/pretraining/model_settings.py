@@ -19,8 +19,8 @@ SharedWeights = Literal["all", "attention", "feed_forward", "none"]
 
 def added_families() -> list[str]:
     """Return the names of the families that modules of the user have added to `FAMILIES`."""
-    # The module of the families imports torch, so it is not imported here; and if nobody has
-    # imported it, nobody has added to it.
+    # The module of the families imports torch, so it is not imported here. If nobody has imported
+    # it, nobody has added a family to it.
     families = sys.modules.get("bertsmith.model.families")
     names = () if families is None else families.FAMILIES
     return [name for name in names if name not in get_args(FamilyName)]
@@ -77,7 +77,7 @@ class ModelSettings:
 
     @property
     def given(self) -> dict[str, Any]:
-        """The fields that are not None."""
+        """The fields that the user has set: those that are not None."""
         return {name: value for name, value in asdict(self).items() if value is not None}
 
 

@@ -2,10 +2,11 @@
 
 The losses of masked LM and next sentence prediction (Devlin et al. 2019, section 3.1) are added.
 Next sentence prediction can be replaced by sentence order prediction (Lan et al. 2020, section
-3.1), contrastive pairs or nothing. A row is a function of (corpus, seed, step, number in the step).
-So there is no shuffled copy of the corpus, a run can be resumed at any step, and rows do not depend
-on how a step is divided. Masks are new at each step, or static (Liu et al. 2019, section 4.1):
-those of the first `duplicates` epochs are then repeated.
+3.1), contrastive pairs or nothing; these tasks are called *pair tasks*. A row is one training
+sequence, and a function of (corpus, seed, step, number in the step). So there is no shuffled copy
+of the corpus, a run can be resumed at any step, and rows do not depend on how a step is divided.
+Masks are new at each step, or static (Liu et al. 2019, section 4.1): those of the first
+`duplicates` epochs are then repeated.
 """
 
 import copy
@@ -36,9 +37,9 @@ from bertsmith.training.objective import LossTerm, Objective
 
 TRAIN_STREAM = 0
 STATIC_STREAM = 2
-"""Part of the seeds of the random generators for rows with new masks, and for rows with static
-ones. Eval rows have another number there (`row_source.py`), so that none of the three repeats the
-draws of another."""
+"""Numbers in the seeds of random generators: the first for rows with new masks, the second for rows
+with static masks. Eval rows have another number there (`row_source.py`), so that none of the three
+repeats the draws of another."""
 
 COMPARED_ROWS = "compared_rows"
 """Name in a run's identity of the number of rows that a contrastive loss compares."""
@@ -48,11 +49,11 @@ class Pretraining(Objective[BertModel, Batch]):
     """The objective of masked LM and pair prediction over a corpus.
 
     Args:
-        train: the split to train on.
+        train: the split of the corpus to train on.
         held_out: the split to evaluate on. If it has a single document, next sentence prediction is
-            left out of the metrics; if no document has two sentences, another task on pairs is
-            left out. If it has no document, nothing is measured.
-        settings: the tasks and row lengths.
+            left out of the metrics. If no document has two sentences, another pair task is left
+            out. If there is no document, nothing is measured.
+        settings: the tasks, masking and row lengths.
         batch_size: rows per step.
         micro_batch_size: rows per forward pass; by default all of a step.
         seed: determines rows, pairs and masks.
@@ -114,7 +115,7 @@ class Pretraining(Objective[BertModel, Batch]):
         return self._rows_of(step).batch(self._divide(step)[index])
 
     def _divide(self, step: int) -> list[range]:
-        """Divide the rows of a step into micro-batches."""
+        """Divide the rows of a step into micro-batches, each a range of row numbers."""
         rows = self._rows_of(step)
         return rows.source.divide(
             rows.num_rows, self.micro_batch_size * self._rows_per_full_row(rows.source)
@@ -221,10 +222,10 @@ class Pretraining(Objective[BertModel, Batch]):
 
         `held_out_unigram_entropy` (nats) is the masked-LM loss of predicting each token by its
         frequency in the training split; a useful model is below it. `single_sentence_share` is the
-        share of tokens in documents of one sentence, whose rows always continue with a random
+        share of tokens in documents of one sentence: their rows always continue with a random
         sentence and have no sentence order. `single_character_share` is the share of tokens that
-        are Chinese characters; it is given if masking chooses words and, without a word list or
-        segmenter, counts each of them as a word.
+        are Chinese characters. It is returned if masking chooses words, and there is neither a word
+        list nor a segmenter: each of these characters then counts as a word.
         """
         facts: dict[str, float] = {
             "train_documents": self.train.corpus.num_documents,
@@ -255,6 +256,7 @@ class Pretraining(Objective[BertModel, Batch]):
 
     def step_rows(self, step: int) -> StepRows:
         """Return the rows of a step; none of them is drawn yet."""
+        # Row numbers begin at 0 for the steps with short rows, and again for those after them.
         has_short_rows = step <= self.start_steps
         source = self.short_rows if has_short_rows else self.train
         num_rows = self.batch_size * self._rows_per_full_row(source)

@@ -1,7 +1,8 @@
 """The base class of tasks that a model learns beside masked LM, such as next sentence prediction.
 
-A pair task chooses the text of each row, and adds one loss term. `PAIR_TASKS` of
-`model/pretraining_catalog.py` lists the tasks.
+A pair task chooses the text of each row (one training sequence, such as [CLS] A [SEP] B [SEP]), and
+adds one loss term. A row is built around an *anchor*, a token position in the corpus. `PAIR_TASKS`
+of `model/pretraining_catalog.py` lists the tasks.
 """
 
 from pkgutil import resolve_name
@@ -24,7 +25,7 @@ from bertsmith.training.objective import LossTerm
 
 
 class TextLengths(NamedTuple):
-    """Tokens of text that fit into a row of one segment and of two, beside special tokens."""
+    """Text tokens that fit into a row of one segment and of two, beside special tokens."""
 
     one_segment: int
     two_segments: int
@@ -85,6 +86,7 @@ class PairTask:
 
         Args:
             anchors: token offsets around which the rows are built, int64 `[anchors]`.
+            lengths: the most tokens of text in a row.
             short_seq_prob: probability that a row of two segments is cut to a random length.
         """
         raise NotImplementedError
@@ -92,9 +94,11 @@ class PairTask:
     def targets(self, labels: IdArray, batch: Batch) -> dict[str, Tensor]:
         """Return the targets that `loss` needs: `NAME_rows` and `NAME_labels`.
 
-        `NAME_rows` are the numbers of the rows that have a label, and `NAME_labels` their labels;
-        both are int64 `[rows with a label]`. `labels`, int64 `[rows]`, are those of `draw` in the
-        order of the batch.
+        NAME is the name of the task. `NAME_rows` are the positions in the batch of the rows that
+        have a label, and `NAME_labels` their labels; both are int64 `[rows with a label]`.
+
+        Args:
+            labels: the labels that `draw` returned, in the order of the batch, int64 `[rows]`.
         """
         rows = np.flatnonzero(labels != IGNORE_INDEX)
         return {

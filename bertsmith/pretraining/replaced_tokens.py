@@ -1,10 +1,10 @@
 """The objective of ELECTRA, replaced token detection (Clark et al. 2020, section 2).
 
-The generator, a small masked LM, predicts the chosen tokens, most of which it sees as [MASK]. A
-token sampled from each prediction replaces the original, and the discriminator classifies every
-real token, [CLS] and [SEP] included (as in the released code), as original or replaced; a sample
-equal to the original counts as original. Random numbers for sampling come with the batch, so a step
-is a function of corpus, seed, step and weights. No gradient passes through the samples.
+The generator, a small masked LM, predicts the tokens that masking chose, most of which it sees as
+[MASK]. A token sampled from each prediction replaces the original. The discriminator classifies
+every real token, [CLS] and [SEP] included (as in the released code), as original or replaced. A
+sample that equals the original counts as original. Random numbers for sampling come with the batch,
+so a step is a function of corpus, seed, step and weights. No gradient passes through the samples.
 """
 
 from collections.abc import Sequence
@@ -29,10 +29,11 @@ from bertsmith.training.objective import LossTerm
 
 
 class ReplacedTokens(Pretraining):
-    """The objective over masked-LM rows; its model is an `ElectraPair`.
+    """The objective of ELECTRA; its model is an `ElectraPair`, a discriminator with its generator.
 
-    This is Clark et al. 2020, section 2: the generator's masked LM, and `discriminator_weight`
-    times the discriminator's loss over all tokens.
+    Rows and masks are those of masked LM. The loss is that of Clark et al. 2020, section 2: the
+    generator's masked LM (`mlm`), and `discriminator_weight` times the discriminator's loss over
+    all tokens (`rtd`).
     """
 
     def new_model(self, config: BertConfig) -> BertModel:
@@ -57,7 +58,7 @@ class ReplacedTokens(Pretraining):
         return [detection.on_cpu() for detection in detections]
 
     def combine(self, results: Sequence[list[Any]]) -> dict[str, float]:
-        """Compute losses and accuracies on the eval rows, and the detection of replaced tokens.
+        """Compute losses and accuracies on the eval rows, and scores of detecting replaced tokens.
 
         `held_out_rtd_precision`, `_recall` and `_auc` measure how replaced tokens are detected;
         `held_out_rtd_replaced` is the share of replaced tokens.

@@ -1,4 +1,4 @@
-"""Resolution of the user's settings: every value that was left open is decided.
+"""Resolve the user's settings of a pre-training: decide every value that is left open.
 
 `resolve_pretraining` decides in this order: family and objective, size, length, division of a step,
 learning rate, evaluations. A resumed run must come to the same values.
@@ -71,6 +71,7 @@ def resolve_pretraining(
     """Decide what the user left open.
 
     Args:
+        job: the user's settings; an open one is None.
         corpus: the training split.
         machine: hardware that steps are divided for; without it nothing is measured, and a step is
             one micro-batch.
@@ -89,6 +90,7 @@ def resolve_pretraining(
     if source is None and job.from_ is not None:
         source = source_facts(str(job.from_), read_folder(job.from_))
 
+    # Family and objective
     if source is not None:
         family = family_named(source.config.model_type)
         default_objective = source.objective
@@ -99,6 +101,7 @@ def resolve_pretraining(
     is_continued = source is not None
     pretraining = _resolve_objective(job.pretraining, objective, family, is_continued)
 
+    # Size: that of the model to continue, or of a new model
     if source is not None:
         _check_continued(job, source)
         preset, position_initializer, word_initializer = "", "", ""
@@ -118,6 +121,8 @@ def resolve_pretraining(
         shape = new_shape(job.model, preset, corpus)
         if not shape.has_position_embedding:
             position_initializer = ""
+
+    # Length of the rows, and division of a step into micro-batches
     _check_length(pretraining.max_length, shape.max_length, source)
     pair_task = load_pair_task(pretraining.pair_task)
     if pair_task is not None:
@@ -131,6 +136,8 @@ def resolve_pretraining(
     if previous is not None and training.micro_batch_size is None:
         # A contrastive loss depends on the rows that it compares, so they stay those of the run.
         micro_batch_size = previous.get(COMPARED_ROWS) or micro_batch_size
+
+    # Learning rate
     if preset:
         default_rate = LEARNING_RATES[preset]
     else:  # a continued model
@@ -153,7 +160,7 @@ def resolve_pretraining(
         optim=replace(job.optim, learning_rate=job.optim.learning_rate or default_rate),
         precision=machine.precision if machine else "fp32",
         evaluations=EvaluationPlan(
-            training.eval_rows or MAX_EVAL_ROWS, MAX_TIMES, training.eval_rows is None
+            training.eval_rows or MAX_EVAL_ROWS, MAX_TIMES, is_limited=training.eval_rows is None
         ),
         num_shares=machine.num_shares if machine else 1,
         eval_every=training.eval_every,
@@ -163,7 +170,9 @@ def resolve_pretraining(
     )
     if pair_task is not None:
         pair_task.check_micro_batch_size(config.micro_batch_size)
-    # Without open shares, the number of the run's steps is not needed, so any number will do.
+
+    # Shares of the run (such as `start_share`) as numbers of steps, and evaluations. If all are
+    # given in steps already, the number of the run's steps is not needed, so any number will do.
     if training.steps is not None or not pretraining.has_open_shares:
         config = replace(config, pretraining=pretraining.with_steps_of(training.steps or 0))
     if machine is None:
@@ -191,7 +200,7 @@ def resolve_unmeasured(job: PretrainJob) -> PretrainConfig:
 def _resolve_objective(
     settings: PretrainingSettings, objective: ObjectiveName, family: Family, is_continued: bool
 ) -> PretrainingSettings:
-    """Fill in objective, pairs, shares, and the size of a new generator.
+    """Fill in objective, pairs, shares of masked tokens, and the size of a new generator.
 
     Raises:
         ConfigError: models of the family have no heads for objective and pairs.
@@ -209,7 +218,7 @@ def _resolve_objective(
 
 
 def new_shape(settings: ModelSettings, preset: str, corpus: Corpus) -> BertConfig:
-    """Build the config of a new model of `preset` for a corpus, its vocabulary and token ids.
+    """Build the config of a new model of a preset, with the vocabulary and token ids of a corpus.
 
     Raises:
         ConfigError: a setting does not fit the family or another setting.
@@ -317,9 +326,9 @@ def nearest_preset(config: BertConfig) -> str:
 
 
 def _as_before(config: PretrainConfig, previous: Mapping[str, Any]) -> PretrainConfig:
-    """Take over the evaluations and the steps of shares from the run to resume.
+    """Take over the evaluations, and the steps of `start_share` and similar shares, from a run.
 
-    They were planned by timing, which would give other numbers now.
+    The run to resume planned them by timing, which would give other numbers now.
     """
     if config.evaluations.is_limited:
         config = replace(config, evaluations=EvaluationPlan.restore(previous["evaluations"]))
@@ -333,7 +342,7 @@ def _as_before(config: PretrainConfig, previous: Mapping[str, Any]) -> PretrainC
 def _with_timed_plan(
     config: PretrainConfig, corpus: Corpus, machine: Machine, teacher: BertConfig | None
 ) -> PretrainConfig:
-    """Plan the shares and the evaluations of a run in minutes by timing a few rows.
+    """Time a few rows to plan a run in minutes: its evaluations, and its shares as steps.
 
     Raises:
         ConfigError: not a single step fits into the run's minutes.

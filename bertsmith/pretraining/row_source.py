@@ -1,8 +1,8 @@
-"""Rows of pre-training by number, and the batches that they are packed into.
+"""Draw the rows of pre-training by their numbers, and pack them into batches.
 
-Rows are drawn in groups of `GROUP_ROWS`, each group with its own random generator. So a process
-draws only the groups that contain its rows, and rows are the same however a step is divided into
-batches and processes.
+A row is one training sequence. Rows are drawn in groups of `GROUP_ROWS`, each group with its own
+random generator. So a process draws only the groups that contain its rows, and rows are the same
+however a step is divided into batches and processes.
 """
 
 import math
@@ -32,7 +32,7 @@ from bertsmith.pretraining.token_counts import IdArray
 from bertsmith.pretraining.word_bounds import WordBounds
 
 HELD_OUT_STREAM = 1
-"""Part of the seeds of the random generators for eval rows, after the seed of the run. Rows of
+"""Number in the seeds of the random generators for eval rows, after the seed of the run. Rows of
 training have other numbers there (`objective.py`)."""
 EVALUATION_TOKENS = 8192
 """Most tokens of an eval batch."""
@@ -54,6 +54,7 @@ class MaskedRows:
     masked_labels: Sequence[IdArray]
     """The original id of each token that masking chose."""
     pair_labels: Sequence[int]
+    """Label of the pair task, such as whether segment B follows segment A."""
     draws: Sequence[NDArray[np.float32]]
     """Uniform random numbers in [0, 1), by which ELECTRA's generator samples replacements; without
     a generator the list is empty."""
@@ -108,7 +109,8 @@ class RowSource:
     Args:
         corpus: the split to read.
         settings: lengths, pairs and masking.
-        seed: determines the order of the anchors, the text positions around which rows are built.
+        seed: determines the order of the anchors. An anchor is the text position around which a
+            row, or a pair of rows, is built.
 
     Raises:
         ConfigError: the named word list or segmenter cannot be used.
@@ -144,7 +146,7 @@ class RowSource:
         return self.anchors.num_anchors * self._rows_per_anchor
 
     def draw(self, first_row: int, num_rows: int, rng: np.random.Generator) -> Segments:
-        """Sample the token ranges of `num_rows` rows from `first_row` on."""
+        """Draw the token ranges of `num_rows` rows from row `first_row` on."""
         per_anchor = self._rows_per_anchor
         num_anchors = math.ceil(num_rows / per_anchor)
         anchors = self.anchors.positions(first_row // per_anchor, num_anchors)
@@ -198,9 +200,9 @@ class RowSource:
 class StepRows:
     """The rows of one step (or of all evaluations): `num_rows` of a source from `first_row` on.
 
-    They are numbered from 0 and drawn in groups of `GROUP_ROWS`. Group `g` is drawn when a batch
-    first needs one of its rows, by a generator whose seed is `(*key, g)`. All rows are masked by
-    `rule`.
+    The rows are numbered from 0 and drawn in groups of `GROUP_ROWS`. Group `g` is drawn when a
+    batch first needs one of its rows, by a generator whose seed is `(*key, g)`. All rows are masked
+    by `rule`.
     """
 
     def __init__(
@@ -223,15 +225,15 @@ class StepRows:
         """Build the batch of the rows `chosen`, which are consecutive.
 
         Its `targets` are `masked_positions` in the packed row and `masked_labels`, int64
-        `[masked]`, and those of `PairTask.targets`. Replaced tokens add `draws`, fp32 `[masked]`
-        in [0, 1).
+        `[masked]`, and the targets of the pair task (`PairTask.targets`). ELECTRA's objective adds
+        `draws`, fp32 `[masked]` in [0, 1).
         """
         first_group = chosen.start // GROUP_ROWS
         end_group = math.ceil(chosen.stop / GROUP_ROWS)
         rows = MaskedRows.joined([self._group(group) for group in range(first_group, end_group)])
         start = chosen.start - first_group * GROUP_ROWS
         batch = rows[start : start + len(chosen)].collate(self.source.pair_task)
-        return batch.with_step_indices(chosen)
+        return batch.with_step_indices(chosen)  # dropout is drawn by a row's number in the step
 
     def segments(self) -> list[Segments]:
         """Draw the token ranges of all rows, group by group."""
@@ -245,6 +247,7 @@ class StepRows:
         return self.groups[group]
 
     def _draw(self, group: int) -> tuple[Segments, np.random.Generator]:
+        """Draw the token ranges of a group; return them with the generator, which then masks."""
         first = group * GROUP_ROWS
         rng = np.random.default_rng([*self.key, group])
         num_rows = min(GROUP_ROWS, self.num_rows - first)

@@ -1,9 +1,11 @@
-"""Layout of pre-training rows: token ids, segment ids and word numbers.
+"""Lay out the rows of pre-training: token ids, segment ids and word numbers.
 
-The text is read segment by segment, and then a group of rows is laid out at once. A row of one or
-two segments equals that of `Tokenizer.build_row`. If parts of several documents share a row, one
-separator is between two of them. A framed segment is a segment with the separators after it and, if
-it is the first of its row, the [CLS] before it.
+A row is one training sequence, such as [CLS] A [SEP] B [SEP]. The text is read segment by segment,
+and then a group of rows is laid out at once. A row of one or two segments equals that of
+`Tokenizer.build_row`. If parts of several documents share a row, one separator is between two of
+them. A *framed* segment is a segment with the separators after it and, if it is the first of its
+row, the [CLS] before it. Tokens are given by their offsets in the text of the corpus, whose
+`sentence_starts` are the offsets at which sentences begin.
 """
 
 from dataclasses import dataclass, replace
@@ -35,7 +37,7 @@ class TextRows:
 
 
 class RowReader:
-    """Reader of the rows of a split.
+    """Reader of the rows of a corpus split.
 
     Args:
         is_special: mask of special tokens by id, bool `[vocabulary]`; they belong to no word.
@@ -61,6 +63,7 @@ class RowReader:
         return self._lay_out_words(segments, self._bounds)
 
     def _text(self, starts: np.ndarray, ends: np.ndarray) -> np.ndarray:
+        """Read the tokens of some ranges, one after another, integers `[tokens of text]`."""
         read = self._corpus.token_ids
         ranges = zip(starts.tolist(), ends.tolist(), strict=True)
         return np.concatenate([read(start, end) for start, end in ranges])

@@ -1,6 +1,8 @@
 """Pre-training from end to end: a corpus and settings go in, a trained model folder comes out.
 
-The weights begin at random or, with `from_`, with those of another model.
+`Run` (training/run.py) has the order of all runs: check, resolve, build, train, result;
+`PretrainingRun` says what each of these does here. The weights begin at random or, with `from_`,
+with those of another model.
 """
 
 import time
@@ -58,6 +60,7 @@ class ResolvedPretraining:
     corpus: Corpus
     objective: Pretraining
     checkpoint: Checkpoint | None
+    """The checkpoint to resume from; None if there is none."""
     start: ModelFolder | None
     """The checkpoint to resume from, or else the model to continue; None for a new model."""
     earlier_run: Mapping[str, Any]
@@ -216,17 +219,17 @@ def _build_start(
     corpus = objective.train.corpus
     tokenizer = corpus.tokenizer()
     longest = config.model.max_length
-    if folder is None or not config.source:
+    if folder is None or not config.source:  # a run that does not continue a model
         tokenizer.model_max_length = longest
         model = build_model(config, objective) if folder is None else build_trained(folder)
         return model, partial(save_model, model, tokenizer=tokenizer), None
-    if earlier_report is not None:
+    if earlier_report is not None:  # a checkpoint of a run that continues a model
         model = build_trained(folder)
         pooler = stored_pooler(folder)
         report = None
         positions_before, positions = earlier_report["num_positions"]
         is_resized = positions_before != positions
-    else:
+    else:  # the model to continue
 
         def counts() -> Tensor:
             return torch.from_numpy(count_sampled_tokens(corpus))

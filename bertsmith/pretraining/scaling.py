@@ -1,4 +1,4 @@
-"""Forecast of a step on several ranks (machines or GPUs), by the bytes that each must exchange.
+"""Forecast the time of a step on several ranks (machines or GPUs), by the bytes that they exchange.
 
 In a step each of P ranks updates one range, N/P of the N weights. It sends its gradients of all
 other ranges, (P - 1)/P·N numbers, and receives as many for its own. Then it sends its updated

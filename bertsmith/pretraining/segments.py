@@ -1,8 +1,11 @@
-"""Token spans of pre-training rows, with next-sentence and sentence-order labels.
+"""Draw the token spans of pre-training rows, with next-sentence and sentence-order labels.
 
-A row is built around an anchor, a position in the text. Every function computes many rows at once,
-with arrays that have an element for each row. Its result depends on its arguments and generator
-alone, so that any row of a run can be computed from its number.
+A row, one training sequence, is built around an *anchor*, a token offset in the text of the corpus.
+Every function computes many rows at once, with arrays that have an element for each row. Its result
+depends on its arguments and generator alone, so that any row of a run can be computed from its
+number. Of a corpus, `sentence_starts` are the token offsets at which sentences begin, and
+`document_starts` the numbers of the sentences with which documents begin. Both have one entry more,
+for the end.
 """
 
 from dataclasses import dataclass
@@ -14,8 +17,10 @@ import numpy as np
 from bertsmith.data.corpus import Corpus
 from bertsmith.data.encoded_examples import IGNORE_INDEX
 
+# Labels of next sentence prediction, as in BERT's released code
 IS_NEXT = 0
 IS_RANDOM = 1
+# Labels of sentence order prediction
 IN_ORDER = 0
 IS_SWAPPED = 1
 
@@ -109,7 +114,8 @@ class Anchors:
     def positions(self, first: int, count: int) -> np.ndarray:
         """Return the token offsets of `count` anchors from the `first`, int64 `[count]`."""
         epochs = range(first // self.num_anchors, (first + count - 1) // self.num_anchors + 1)
-        # The local name is read below, since another thread may assign to `_epochs` meanwhile.
+        # Orders of earlier epochs are dropped. Below, the local name is read, since another thread
+        # may assign to `_epochs` meanwhile.
         self._epochs = orders = {epoch: self._epoch(epoch) for epoch in epochs}
         skipped = first - epochs.start * self.num_anchors
         return np.concatenate(list(orders.values()))[skipped : skipped + count]
@@ -140,13 +146,15 @@ def draw_pairs(
 ) -> SegmentPairs:
     """Draw segments A and B per anchor for next-sentence prediction.
 
-    This is Devlin et al. 2019, section 3.1, task 2. `anchors` are token offsets, int64 `[rows]`.
-    The two segments have at most `max_lengths` tokens together, int64 `[rows]`. The label is
-    `IS_NEXT` or `IS_RANDOM` by a fair coin, but always `IS_RANDOM` if the document has one
-    sentence. The text must have two documents or more, none of them empty. Every row uses the same
-    number of draws, whatever its label. Segments are filled as in the released
-    `create_pretraining_data.py`, with differences that keep the labels balanced and the lengths
-    uninformative (docs/architecture.md, "Segment pairs").
+    This is Devlin et al. 2019, section 3.1, task 2. The label is `IS_NEXT` or `IS_RANDOM` by a fair
+    coin, but always `IS_RANDOM` if the document has one sentence. The text must have two documents
+    or more, none of them empty. Every row uses the same number of draws, whatever its label.
+    Segments are filled as in the released `create_pretraining_data.py`, with differences that keep
+    the labels balanced and the lengths uninformative (docs/architecture.md, "Segment pairs").
+
+    Args:
+        anchors: token offsets, int64 `[rows]`.
+        max_lengths: the most tokens of both segments together, int64 `[rows]`.
     """
     starts = corpus.sentence_starts
     chunks = _gather_sentences(corpus, anchors, max_lengths)
@@ -172,19 +180,22 @@ def draw_pairs(
 def draw_ordered_pairs(
     corpus: Corpus, anchors: np.ndarray, max_lengths: np.ndarray, rng: np.random.Generator
 ) -> SegmentPairs:
-    """Draw two consecutive segments per anchor, half of them swapped, for SOP.
+    """Draw two consecutive segments per anchor for sentence order prediction, half of them swapped.
 
-    `anchors` are token offsets, int64 `[rows]`. The two segments have at most `max_lengths` tokens
-    together, int64 `[rows]`, and are cut after the swap, as in ALBERT's released code (Lan et al.
-    2020, section 3.1; differences: docs/architecture.md, "Segment pairs"). The label is
-    `IS_SWAPPED` where the second segment is first, and `IGNORE_INDEX` for a document of one
-    sentence, which gives one segment.
+    The segments are cut after the swap, as in ALBERT's released code (Lan et al. 2020, section 3.1;
+    differences: docs/architecture.md, "Segment pairs"). The label is `IS_SWAPPED` where the second
+    segment is first. It is `IGNORE_INDEX` for a document of one sentence, which gives one segment.
+
+    Args:
+        anchors: token offsets, int64 `[rows]`.
+        max_lengths: the most tokens of both segments together, int64 `[rows]`.
     """
     starts = corpus.sentence_starts
     is_backward = rng.random(len(anchors)) < 0.5
     chunks = _gather_either_way(corpus, anchors, max_lengths, is_backward)
-    # A sentence that reaches the length alone is often long. It becomes the first segment where
-    # sentences are gathered backwards, else the second one, as in `_gather_either_way`.
+    # A sentence that reaches the length alone is often long, and is extended by a neighbour here.
+    # Where sentences are gathered backwards, it becomes the first segment, else the second one, as
+    # in `_gather_either_way`.
     may_grow = np.ones(len(anchors), dtype=bool)
     chunks = _extend_to_neighbour(chunks, may_grow, prefers_next=is_backward)
     num_sentences = chunks.end - chunks.first
@@ -220,9 +231,9 @@ def windows_around(corpus: Corpus, anchors: np.ndarray, length: int) -> SegmentP
 def halves_around(corpus: Corpus, anchors: np.ndarray, length: int) -> Segments:
     """Return two rows per anchor: the text around it, cut in two between sentences.
 
-    `anchors` are token offsets, int64 `[rows / 2]`. Together the halves have up to twice `length`
-    tokens of a document, each at most `length`. A chunk of one sentence is extended by a neighbour.
-    A document of one sentence is cut in its middle, and its rows have the label `IGNORE_INDEX`.
+    `anchors` are token offsets, int64 `[rows / 2]`. The halves have up to `length` tokens each. If
+    the text around an anchor is a single sentence, it is extended by a neighbouring one. A document
+    of one sentence is cut in its middle, and its rows have the label `IGNORE_INDEX`.
     """
     starts = corpus.sentence_starts
     chunks = _gather_sentences(corpus, anchors, np.full(len(anchors), 2 * length))
@@ -261,8 +272,9 @@ def passages_around(corpus: Corpus, anchors: np.ndarray, length: int) -> Segment
     first = np.searchsorted(starts, begin, side="right") - 1
     is_long = starts[first + 1] - starts[first] > length
     begin = np.where(is_long, np.minimum(begin, starts[first + 1] - length), starts[first])
-    # The passage ends before sentence `end`. That is found twice: the sentences that fit without
-    # separators show how many documents end in the passage, and so how many separators it needs.
+    # The passage ends before sentence `end`, which is searched for twice. The sentences that fit
+    # without separators show how many documents end in the passage. So many separators are needed,
+    # and the second search leaves room for them.
     end = np.searchsorted(starts, begin + length, side="right") - 1
     document = _documents(corpus, first)
     num_separators = _documents(corpus, np.maximum(end - 1, first)) - document
@@ -344,8 +356,8 @@ def _slide_inside(
 def _gather_sentences(corpus: Corpus, middles: np.ndarray, lengths: np.ndarray) -> _Chunks:
     """Gather sentences around each middle until they have `lengths` tokens or more.
 
-    The last sentence is kept whole, so that together they may have more tokens. In a short
-    document they have fewer.
+    The last sentence is kept whole, so the gathered sentences may have more tokens together. In a
+    short document they have fewer.
     """
     starts = corpus.sentence_starts
     document_first, document_end = _document_of(corpus, middles)
@@ -360,9 +372,9 @@ def _gather_either_way(
 ) -> _Chunks:
     """Gather sentences forwards from a first one, or backwards from a last one if `is_backward`.
 
-    The sentence with which the length is reached is more often long than short. If sentences were
-    only gathered forwards, it would always be in the last segment, so that lengths would reveal
-    which segment that is. Gathered backwards, it is in the first segment.
+    The sentence with which the length is reached is more often long than short. Gathered forwards,
+    it is always in the last segment; gathered backwards, in the first. With one direction alone,
+    the lengths of the segments would reveal their order.
     """
     starts = corpus.sentence_starts
     forward = _gather_sentences(corpus, middles, lengths)
@@ -384,8 +396,8 @@ def _extend_to_neighbour(
 ) -> _Chunks:
     """Extend chunks of one sentence by a neighbouring sentence, where `may_grow`.
 
-    The neighbour is the previous sentence, or with `prefers_next` the next one. If the document
-    has no such sentence, it is the sentence on the other side.
+    The neighbour is the previous sentence, or with `prefers_next` the next one. If the document has
+    no sentence on this side, the neighbour is the one on the other side.
     """
     is_short = may_grow & (chunks.end - chunks.first == 1)
     can_go_back = chunks.first > chunks.document_first
@@ -396,10 +408,10 @@ def _extend_to_neighbour(
 
 
 def _pair_length(corpus: Corpus, chunks: _Chunks, max_lengths: np.ndarray) -> np.ndarray:
-    """Return the tokens of A with its true continuation, at most `max_lengths`, int64 `[rows]`.
+    """Count the tokens of A with its true continuation, at most `max_lengths`, int64 `[rows]`.
 
-    In a short document there are fewer. A document of one sentence has no continuation: for it,
-    `max_lengths` is returned.
+    In a short document the number is smaller. A document of one sentence has no continuation; for
+    it, `max_lengths` is returned.
     """
     length = corpus.sentence_starts[chunks.end] - corpus.sentence_starts[chunks.first]
     is_single_sentence = chunks.document_end - chunks.document_first == 1

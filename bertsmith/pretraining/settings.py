@@ -30,6 +30,7 @@ Rows = Literal["document", "across"]
 MIN_LENGTH = 8
 """Least number of tokens in a row, special ones included."""
 SHARES = ("mask_share", "random_share", "keep_share")
+"""Shares of the chosen tokens that become [MASK] or a random token, or stay."""
 FINAL_FIELDS = ("final_masking_rate", "final_mask_share", "final_random_share", "final_keep_share")
 """Settings that a masking schedule leads to, each for the setting of its name without "final_"."""
 SHORT_SEQ_PROB = 0.1
@@ -166,7 +167,11 @@ class PretrainingSettings:
         if share or steps:
             fits = MIN_LENGTH <= self.start_length <= self.max_length
             _check("start_length", self.start_length, fits, "8 to max_length")
-        elif self.start_share is self.start_steps is None and self.start_length != START_LENGTH:
+        elif (
+            self.start_share is None
+            and self.start_steps is None
+            and self.start_length != START_LENGTH
+        ):
             raise ConfigError(
                 f"{option('pretraining.start_length')}: found {self.start_length}, but no step has "
                 f"short rows. Give {option('pretraining.start_share')} or "
@@ -354,7 +359,10 @@ class PretrainingSettings:
 
     @property
     def has_open_shares(self) -> bool:
-        """Whether a share of the run must still be converted to a number of steps."""
+        """Whether a share of the run must still be converted to a number of steps.
+
+        These shares are `start_share` and `masking_schedule_share`.
+        """
         is_start_open = self.start_steps is None and bool(self.start_share)
         return is_start_open or (
             self.masking_schedule_steps is None and bool(self.masking_schedule_share)

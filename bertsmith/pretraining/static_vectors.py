@@ -1,4 +1,4 @@
-"""Vectors of tokens, computed without training from counts of a corpus: the command `vectors`.
+"""Compute vectors of tokens from counts of a corpus, without training: the command `vectors`.
 
 Pairs of tokens that stand near each other are counted (pretraining/counted_start.py). The vectors
 are written as the folder of a model without layers (model/families/static_vectors.py), which

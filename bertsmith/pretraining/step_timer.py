@@ -1,8 +1,9 @@
-"""Timing of training steps on this machine.
+"""Time training steps on this machine, to plan a run.
 
 The timed steps are as in a run, with all its processes, prefetched batches and weight updates.
-Gradients and update are timed separately, since the time for gradients is proportional to a step's
-tokens and that for the update is not.
+Gradients and update are timed separately: the time for gradients is proportional to a step's
+tokens, and the time for the update is not. A *share* is a part of a step: some of its
+micro-batches, which one worker process computes.
 """
 
 import time
@@ -78,6 +79,7 @@ def timing_steps(
     """Start `num_shares` worker processes that can time steps of `objective` in the block.
 
     Args:
+        objective: makes the batches and computes their losses.
         model: fp32, on its device; its weights hardly change.
     """
     optim = OptimSettings(optimizer=optimizer, learning_rate=RATE)

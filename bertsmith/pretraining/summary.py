@@ -14,7 +14,8 @@ from bertsmith.training.objective import title_of_term
 NOTED_SHARE = 0.01
 """Share of the text, from which on a line says that a pair task or word masking cannot use it."""
 TERMS_WITH_LINES = ("mlm", "lm", "forward", "backward", "span", "rtd")
-"""Loss terms that have lines of their own among the scores; others have one by the catalog."""
+"""Loss terms that have lines of their own among the scores. A line of another term comes from its
+entry in `PAIR_TASKS` or `OBJECTIVES`."""
 UNUSED_SENTENCES = {
     "nsp": "have no next sentence",
     "sop": "teach no order",
@@ -55,6 +56,7 @@ def has_trained_generator(result: Mapping[str, Any]) -> bool:
 
 
 def _describe_text(result: Mapping[str, Any]) -> list[str]:
+    """Note how much of the text a pair task or word masking cannot use."""
     lines = []
     if float(result.get("single_sentence_share", 0.0)) > NOTED_SHARE:
         lines += [
@@ -73,6 +75,7 @@ def _describe_text(result: Mapping[str, Any]) -> list[str]:
 
 
 def _describe_scores(result: Mapping[str, Any]) -> list[str]:
+    """Describe the eval scores, a line for each loss term; for a few objectives more than one."""
     lines = []
     before = result.get("before", {})
     if "held_out_mlm_loss" in result:

@@ -10,7 +10,7 @@ from bertsmith.data.corpus import Corpus
 from bertsmith.system.progress import tracked
 
 COUNTED_TOKENS = 20_000_000
-"""In a corpus of n times this many tokens (n is rounded down), every n-th document is counted."""
+"""In a corpus of n times as many tokens (n is rounded down), every n-th document is counted."""
 DOCUMENTS_AT_ONCE = 1000
 
 IdArray = NDArray[np.int64]

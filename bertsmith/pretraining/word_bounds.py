@@ -1,9 +1,10 @@
 """Find the tokens that begin a word, for masking whole words.
 
-A token begins a word unless its id continues one (`Tokenizer.continues_word`); at the beginning of
-a sentence it always does. Chinese characters are tokens of their own, so their words come from a
-segmenter: neighbouring characters are joined to text, and the segmenter says which begin a word.
-This is done when a batch is made, so a corpus need not be built again for other words.
+A token begins a word unless its id continues a word, as `##ing` does (`Tokenizer.continues_word`).
+At the beginning of a sentence it always begins one. Chinese characters are tokens of their own, so
+their words come from a segmenter, a function that cuts a text into words. Neighbouring characters
+are joined to text, and the segmenter says which of them begin a word. This is done when a batch is
+made, so a corpus need not be built again for other words.
 """
 
 import numpy as np

@@ -1,10 +1,10 @@
-"""Choice of whole words, spans (SpanBERT) or n-grams (ALBERT) for masked LM.
+"""Choose whole words, spans (SpanBERT) or n-grams (ALBERT) for masked LM.
 
-Words are chosen in runs of neighbours. Each stretch of text without a special token is cut into
-runs of random length. The runs of a sequence are chosen in random order until its budget, the
-number of tokens to choose, is spent. Runs cannot overlap, so no draw is rejected and a word's
-probability does not depend on its position. No run crosses a special token, and so none reaches
-into another segment, document or sequence.
+Words are chosen in *runs* of neighbours. Each *stretch* of text, without a special token in it, is
+cut into runs of random length. The runs of a sequence are chosen in random order until its
+*budget*, the number of tokens to choose, is spent. Runs cannot overlap, so no draw is rejected and
+a word's probability does not depend on its position. No run crosses a special token, and so none
+reaches into another segment, document or sequence.
 """
 
 import numpy as np
@@ -35,10 +35,10 @@ def choose_words(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Choose runs of whole words, at most `budgets` tokens per sequence.
 
-    A word is never cut. A run that exceeds the remaining budget keeps the words at its beginning
-    that fit; then later runs are tried. So a sequence gets fewer tokens than its budget only if no
-    further run's first word fits. If no word at all fits, the shortest is chosen, so that every
-    sequence with a whole word has something to predict.
+    A word is never cut. If a run exceeds the remaining budget, the words at its beginning that fit
+    are chosen, and later runs are tried. So a sequence gets fewer tokens than its budget only if
+    the first word of no further run fits. If no word at all fits, the shortest is chosen, so that
+    every sequence with a whole word has something to predict.
 
     Args:
         words: the word that each token of a packed row belongs to, int64 `[tokens]`; -1 at
@@ -49,17 +49,18 @@ def choose_words(
         run_lengths: probabilities of runs of 1, 2, … words.
 
     Returns:
-        The chosen positions in rising order, and the run that each was chosen with, both int64
-        `[chosen]`; runs are numbered by their order in the row.
+        The positions of the chosen tokens in rising order, and the number of the run of each, both
+        int64 `[chosen]`. Runs are numbered by their order in the row.
     """
+    # The tokens of words; of these, which is the first of its word; and the positions of these.
     word_indices = np.flatnonzero(words >= 0)
     is_first = _changes(words[word_indices])
     first = word_indices[is_first]
     sizes = np.diff(np.append(np.flatnonzero(is_first), len(word_indices)))
     sequences = np.repeat(np.arange(len(lengths)), lengths)[first]
-    # A stretch begins where a word does not begin right after the last token of the previous one:
-    # only there the number of skipped tokens before a word, its position less the tokens of all
-    # words before it, changes.
+    # A stretch begins where a word does not follow the previous word directly. There, and only
+    # there, the number of skipped tokens changes: the position of a word, less the tokens of all
+    # words before it.
     num_skipped = first - (np.cumsum(sizes) - sizes)
     runs = _cut_into_runs(_changes(num_skipped), run_lengths, rng)
     # A draw is in [0, 1), so sorting by sequence + draw shuffles the runs of all sequences in one
