@@ -1,8 +1,9 @@
 """The base of estimators: a task's settings with scikit-learn's methods.
 
 `fit` calls the function that `bertsmith finetune TASK` calls, with the same settings. The other
-methods use a predictor, which is loaded from the folder that `fit` writes. scikit-learn is not
-needed.
+methods use a predictor, the model of a folder with its task, which is loaded from the folder that
+`fit` writes. A *source* of examples is the path of a file, a table, or rows in memory; the *reading
+options* say how it is read, such as `text_column`. scikit-learn is not needed.
 """
 
 import copy
@@ -76,8 +77,10 @@ class Estimator(ABC):
     labels_name: ClassVar[str] = "label"
     """Name of the column for y if X is a table or rows, unless `label_column` is passed."""
     needs_labels: ClassVar[bool] = True
+    """Whether each example needs a label to train on."""
     column_options: ClassVar[Mapping[str, str]] = {}
-    """For each key of `_row`, the reading option that names its column, such as `text_column`."""
+    """For each key of the rows that `_row` builds, the reading option that names its column, such
+    as `text_column`."""
 
     model: str | os.PathLike[str]
     out: str | os.PathLike[str] | None
@@ -86,7 +89,8 @@ class Estimator(ABC):
     _columns: Mapping[str, Any] = {}
     """The reading options that were passed to `fit`, such as `text_column`."""
     _is_clone = False
-    """Whether scikit-learn cloned the estimator, as it does in a search of parameters."""
+    """Whether scikit-learn cloned the estimator, as it does in a search of parameters. A clone
+    shows nothing by default."""
     _is_loaded = False
     """Whether `load` restored the parameters from an earlier training."""
     predictor_: Predictor[Any]
@@ -221,7 +225,7 @@ class Estimator(ABC):
 
     @classmethod
     def _parameters_of(cls, definition: Task[Any, Any]) -> Mapping[str, Any]:
-        """Return the parameters whose values a fitted model determines."""
+        """Return the parameters whose values the task of a fitted model determines."""
         return {}
 
     def __repr__(self) -> str:
@@ -271,12 +275,15 @@ class Estimator(ABC):
             KeyboardInterrupt: Ctrl-C was pressed; if `out` is set, a checkpoint was saved, from
                 which `resume=True` continues.
         """
-        self._settings(columns)  # refuses impossible settings before reading the examples
+        # Refuses impossible settings before any example is read. The settings that are used are
+        # built below, with the files.
+        self._settings(columns)
         verbosity = self._verbosity(show_progress)
         train = self._source(X, y, columns)
         labels = self._describe_labels(train, y, columns)
         is_share = isinstance(eval, Real) and not isinstance(eval, bool)
         has_eval_data = eval is not None and not is_share
+        # Settings must name eval examples. Without eval data they name X, and `read` gets None.
         held_out = self._eval_source(eval, columns) if has_eval_data else train
         folder = TemporaryFolder() if self.out is None else None
         settings = self._settings(
@@ -292,7 +299,7 @@ class Estimator(ABC):
         dataset = self.task.read(settings, (train, held_out if has_eval_data else None))
         if is_share and settings.needs_held_out:
             dataset = hold_out(dataset, eval, settings.seed)
-        elif not has_eval_data:  # the task may have read X as eval examples, too
+        elif not has_eval_data:  # a task may have read X as eval examples, too
             dataset = dataclasses.replace(dataset, held_out=[])
         with training_view(verbosity) as view:
             try:
@@ -303,7 +310,8 @@ class Estimator(ABC):
                     "the same call with resume=True",
                     dataset=dataset,
                 )
-            except Interrupted as error:  # scikit-learn's searches would go on after an Exception
+            # KeyboardInterrupt, since scikit-learn's searches would go on after an Exception.
+            except Interrupted as error:
                 message = "fit: stopped. Without out=, no run is kept; pass it to resume later."
                 raise KeyboardInterrupt(message if folder else str(error)) from None
             except TrainingError as error:
@@ -402,6 +410,7 @@ class Estimator(ABC):
 
     @property
     def _fitted(self) -> Predictor[Any]:
+        """The fitted model; a NotFittedError is raised if there is none."""
         if not self.__sklearn_is_fitted__():
             raise not_fitted(type(self).__name__)
         return self.predictor_
@@ -510,6 +519,7 @@ class Estimator(ABC):
             )
         values = {**parameters, "model": os.fspath(model), **paths, **replaced, "columns": columns}
         name = type(self).__name__
+        # Python code may name a function, such as a loss; a recipe from elsewhere may not.
         return from_mapping(self.task.settings, values, name, may_name_code=True)
 
     def _source(self, X: Any, y: Any, columns: Mapping[str, Any]) -> Any:  # noqa: N803
@@ -520,6 +530,7 @@ class Estimator(ABC):
             return columns.get(self.column_options.get(key, "")) or key
 
         def build_row(item: Any, label: Any) -> Row:
+            """Make a row from an item such as a text, or add the label to a row."""
             if isinstance(item, Mapping):
                 return {**item, **self._label_cells(item, label, label_column)}
             return {column_of(key): cell for key, cell in self._row(item, label).items()}
@@ -561,7 +572,10 @@ class Estimator(ABC):
     def _describe_labels(
         self, source: ExampleSource, y: Any, columns: Mapping[str, Any]
     ) -> Mapping[str, Any]:
-        """Return the values of the task's fields that describe the labels, such as their type."""
+        """Return the values of the task's fields that describe the labels, such as their type.
+
+        By them, `predict` returns labels of the type that they had in y.
+        """
         return {}
 
     def _set_label_fields(self, label_fields: Mapping[str, Any]) -> None:

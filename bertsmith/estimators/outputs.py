@@ -1,4 +1,4 @@
-"""Vectors as tables of pandas or polars, which scikit-learn's `set_output` can choose."""
+"""Convert vectors to tables of pandas or polars, which scikit-learn's `set_output` can choose."""
 
 import importlib
 import sys

@@ -39,7 +39,7 @@ AnyPath = str | os.PathLike[str]
 CORPUS_OPTIONS = [field.name for field in dataclasses.fields(CorpusSettings)]
 """Arguments of `pretrain` that are options of `bertsmith corpus build`."""
 RECIPE_TABLES = ("model", "pretraining", "training", "optim")
-"""Tables of a recipe; their keys are arguments of `pretrain`."""
+"""Tables of a recipe (a TOML file of settings); their keys are arguments of `pretrain`."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -49,6 +49,7 @@ class Pretrained:
     out: Path
     """The model's folder."""
     corpus: Path
+    """The folder of the corpus that the model was trained on."""
     figures: Mapping[str, Any]
     """The summary of the run, as `bertsmith pretrain --json` prints it."""
 
@@ -132,6 +133,7 @@ def pretrain(
         resume, overwrite = (settings.pop(name, False) for name in ("resume", "overwrite"))
         corpus_options = {name: settings.pop(name) for name in CORPUS_OPTIONS if name in settings}
         reading = from_mapping(CorpusSettings, corpus_options, "pretrain")
+        # Checks the size of the vocabulary; which files it is learned from does not matter yet.
         learning = {"files": [str(IN_MEMORY)], "vocab_size": vocab_size}
         vocab_size = from_mapping(TokenizerSettings, learning, "pretrain").vocab_size
         _check_sources(texts, corpus, tokenizer, corpus_options)
@@ -156,6 +158,7 @@ def pretrain(
         inputs = None
         # A run that is resumed reads only its corpus, and none of the inputs.
         is_built = resume and corpus_folder.exists()
+        # The tokenizer that exists already; None if a vocabulary is to be learned.
         tokenizer_folder = job.from_ if tokenizer is None else Path(tokenizer)
         if tokenizer_folder is not None and texts is not None and not is_built:
             tokenizer_folder = find_tokenizer(tokenizer_folder)
@@ -269,14 +272,14 @@ def _name_folders(
 
 
 def _build_job(corpus: Path, recipe: AnyPath, settings: Mapping[str, Any]) -> PretrainJob:
-    """Build a job from a recipe; `settings` replace the values of the recipe."""
+    """Build the settings of a run from a recipe; `settings` replace values of the recipe."""
     ignored = ("corpus", *OF_THE_COMMAND)
     recipe_values = {
         key: value
         for key, value in read_recipe(Path(recipe), kinds=("pretrain",)).items()
         if key not in ignored
     }
-    needs = recipe_values.pop("needs", [])
+    needs = recipe_values.pop("needs", [])  # settings that the call must give
     base = from_mapping(PretrainJob, recipe_values, os.fspath(recipe), PretrainJob(corpus))
     table_of_argument = {
         field.name: table_name

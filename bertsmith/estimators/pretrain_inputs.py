@@ -1,6 +1,8 @@
 """The inputs of a `pretrain` call, so that a repeated call can use what an earlier call built.
 
-A hidden file beside the model's folder holds the inputs until that folder holds a run.
+Before it trains, `pretrain` learns a vocabulary and builds a corpus, which takes time. If it is
+stopped there, the same call uses both again. A hidden file beside the model's folder holds the
+inputs until that folder holds a run.
 """
 
 import hashlib
@@ -20,16 +22,18 @@ from bertsmith.tokenization.auto import load_tokenizer
 
 @dataclass(frozen=True)
 class PretrainInputs:
-    """The hidden file with the inputs of a call, and with the folders that the call has built.
+    """The hidden file with the inputs of a call, and the names of the folders that it has built.
 
-    The folders are named "tokenizer" and "corpus" there.
+    The names are "tokenizer" and "corpus".
     """
 
     path: Path
 
     def read_built(self, inputs: Any) -> list[str]:
         """Return the names of the folders that an earlier call with these inputs built."""
-        with suppress(OSError, ValueError, KeyError, TypeError):
+        with suppress(
+            OSError, ValueError, KeyError, TypeError
+        ):  # there is no file, or a damaged one
             content = parse_json(self.path.read_text(encoding="utf-8"))
             if content["inputs"] == inputs:
                 return list(content["built"])

@@ -46,6 +46,7 @@ class QuestionAnswerer(Estimator):
         return {**row, **self._label_cells(row, label, self.labels_name)}
 
     def _label_cells(self, row: Mapping[str, Any], label: Any, name: str) -> Row:
+        """Return the answers of a question in the form of SQuAD, with their offsets."""
         plain_label = as_json(label)
         if isinstance(plain_label, dict) and isinstance(plain_label.get("text"), list):
             return {name: plain_label}  # `datasets` has texts and offsets as two lists

@@ -1,4 +1,8 @@
-"""Convert the data of a call to the path of a file, or to rows with the default column names."""
+"""Convert the data of a call, such as X and y of `fit`, to a source of examples.
+
+A source is the path of a file, a table, or rows, each of which has cells by the names of columns.
+Items such as texts and their labels become rows with the default names.
+"""
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -88,10 +92,10 @@ def as_source(
 
 
 def as_labels(labels: Any) -> list[Any]:
-    """Return labels as a list.
+    """Return labels as a list, one for each item.
 
     Labels may be a table or matrix of 0 and 1 with a row for each item. The label of an item is
-    then the list of the columns that have 1 in its row.
+    then the list of the names of the columns that have 1 in its row.
 
     Raises:
         InputError: a table or matrix holds other values, or `labels` has no items.
@@ -126,7 +130,10 @@ def matrix_names(labels: Any) -> list[str] | None:
 
 
 def as_dense(labels: Any) -> Any:
-    """Convert a sparse matrix, as of MultiLabelBinarizer, to an array; leave others unchanged."""
+    """Convert a sparse matrix, such as MultiLabelBinarizer makes, to an array.
+
+    Labels in another form are returned unchanged.
+    """
     return labels.toarray() if hasattr(labels, "toarray") else labels
 
 
@@ -146,7 +153,10 @@ def as_values(item: Any) -> tuple[Any, ...]:
 
 
 def wrap_dicts(data: Any) -> Any:
-    """Wrap an iterator of dicts as `TableRows`; return anything else with the same items."""
+    """Wrap an iterator of dicts, which are rows, as `TableRows`; return other data as it is.
+
+    Another iterator is returned as a new one with the same items.
+    """
     if not isinstance(data, Iterator):
         return data
     first = list(itertools.islice(data, 1))

@@ -294,7 +294,7 @@ def _are_single_texts(data: Any) -> bool:
 
     A table holds single texts if it has one column.
     """
-    if isinstance(data, str | os.PathLike | Mapping):
+    if isinstance(data, str | os.PathLike | Mapping):  # a file, or a dict of columns
         return False
     if is_table(data):
         return len(TableRows(data).names) == 1

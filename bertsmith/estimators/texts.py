@@ -195,13 +195,14 @@ def _labels_of(
         InputError: a label is cut inside a character, is a dict, or is a list although
             `is_multi_label` is not set; or a list of labels has None or a list in it.
     """
-    first_row = list(islice(source, 1))
+    first_row = list(islice(source, 1))  # `source` can be read again from its beginning
     reader = ExampleReader(first_row, Columns(**{**columns, "skip_incomplete": True}))
     with suppress(InputError):  # the task's reader raises this error later, with more context
         next(iter(reader), None)  # the first row decides in which columns the labels are
     label_column, *other_columns = reader.names.get("label", ("label",))
     if other_columns:  # each label has a column of 0 and 1, so no column holds labels
         return
+    # A value is a label, None for a missing one, or a list of labels.
     for index, row in enumerate(source):
         cells = {str(key): value for key, value in row.items()}
         value = plain_number(as_json(cells.get(label_column)))

@@ -1,4 +1,4 @@
-"""The settings that a model's folder was trained with, as parameters of an estimator."""
+"""Read the settings that a model's folder was trained with, as parameters of an estimator."""
 
 from contextlib import suppress
 from pathlib import Path

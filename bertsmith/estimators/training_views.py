@@ -44,7 +44,10 @@ class TrainingView:
 
 
 class PythonDisplay(Display, TrainingView):
-    """The live view of a run on standard error; its messages write options as arguments."""
+    """The live view of a run on standard error.
+
+    Its messages spell options as arguments (`max_length=64`), not as flags (`--max-length 64`).
+    """
 
     @property
     def callbacks(self) -> tuple[Callback, ...]:  # type: ignore[override]
