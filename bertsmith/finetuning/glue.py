@@ -138,6 +138,7 @@ class GlueReport:
 
 
 def _task_json(runs: Sequence[GlueRun]) -> dict[str, Any]:
+    """Return the scores of a task's runs, with mean and deviation over the seeds, as plain JSON."""
     return {
         "figure": spread([run.mean_score for run in runs]),
         "scores": {
@@ -219,6 +220,7 @@ def write_glue_page(path: Path, model: Path, report: GlueReport) -> None:
 
 
 def _plan_runs(settings: GlueSettings, files_of_task: GlueTaskFiles) -> Iterator[SeriesRun]:
+    """Yield the runs of a task, one for each seed."""
     for seed in range(settings.seeds):
         run_settings = _run_settings(settings, files_of_task, seed)
         yield SeriesRun(
@@ -240,6 +242,7 @@ def _estimate_work(settings: GlueSettings, files_of_task: GlueTaskFiles) -> floa
 def _run_settings(
     settings: GlueSettings, files_of_task: GlueTaskFiles, seed: int
 ) -> FinetuneSettings:
+    """Build the settings of `finetune classify` or `finetune regress` for one run."""
     task = files_of_task.task
     # GLUE's tasks classify or give numbers; both kinds have the setting `sample`.
     has_length = settings.epochs is not None or settings.steps is not None

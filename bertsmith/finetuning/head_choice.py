@@ -87,6 +87,7 @@ class HeadChoice:
                 f"{head.minutes:.1f} minutes, and {option('minutes')} is {self.minutes:g}"
             )
         chosen = self._describe(self.chosen)
+        # The text ends with a line break, so that an empty line comes before the result of the run.
         return "\n".join([*lines, f"{chosen} was chosen, by cross-validation with {folds}", unused])
 
     def _describe(self, head: str) -> str:

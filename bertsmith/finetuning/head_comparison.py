@@ -1,8 +1,8 @@
 """Compare the heads of text classification by cross-validation, within a budget of time.
 
 `finetune classify --head auto` calls this before it trains the best head. A head is a way to learn
-from the labels, such as `linear` or `fine-tuned`. A fold is a part of the training examples; each
-head is trained once for each fold, without its examples, and scored on them.
+from the labels, such as `linear` or `fine-tuned`. A fold is a part of the training examples. Each
+head is trained once for each fold, on the examples outside of the fold, and scored on those inside.
 """
 
 import statistics

@@ -63,6 +63,7 @@ class Display(Callback):
         self._means = RunningMeans()
         self._shown = {}
         self._held_out = {}
+        # The first line is about the hardware, and each other line is a note.
         self._print(computing.replace("\n", "\nnote      "))
 
     def change(self, step: int, text: str) -> None:

@@ -212,7 +212,11 @@ def _read_size(shape: Mapping[str, Any], names: Sequence[str]) -> int:
 
 
 def _use(pipeline: str, name: str, config: Mapping[str, Any], *, has_linear_head: bool) -> str:
-    """Return example code that loads the folder and uses the model."""
+    """Return example code that loads the folder and uses the model.
+
+    The example is a command for models other than BERT that write text, such as a GPT, and for an
+    ELMo. For all others it is Python.
+    """
     vectors = f'vectors = bertsmith.load("{name}").encode(["A text.", "Another."])'
     call = {
         "fill-mask": f'model = bertsmith.load_model("{name}")',

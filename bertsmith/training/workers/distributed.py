@@ -274,6 +274,7 @@ def _check_and_build(ranks: RankGroup, device_type: str, pickled: bytes) -> Loca
     run: RankRun = pickle.loads(pickled)
     plan = replace(run.plan, rank=ranks.rank)
     check_facts(run.facts, shared_facts(plan))
+    # Machines may have other numbers of cores; all other choices are those of rank 0.
     keep_computing_as(replace(run.choices, threads=usable_threads()))
     model = run.skeleton.to_empty(device=device)
     return LocalWorkers(
