@@ -19,6 +19,9 @@ Activation = Literal["identity", "sigmoid"]
 SUPPORTED_ACTIVATIONS: Mapping[str, Activation] = {"Identity": "identity", "Sigmoid": "sigmoid"}
 """Supported functions by their classes in torch.nn."""
 
+SHOWN_CHARACTERS = 60
+"""Characters that a message shows of a wrong value."""
+
 SOFTMAX = "torch.nn.modules.activation.Softmax"
 """Name of the softmax in the files of a CrossEncoder."""
 
@@ -127,7 +130,8 @@ def _to_activation(files: SmallFiles, function: _NamedFunction) -> Activation:
     if class_name in SUPPORTED_ACTIVATIONS and module.startswith("torch.nn"):
         return SUPPORTED_ACTIVATIONS[class_name]
     raise CheckpointError(
-        f"{files.path(function.file)}: {function.key} is {json.dumps(function.name)[:60]}; allowed "
-        "are torch.nn.Sigmoid and torch.nn.Identity. Write torch.nn.Identity, and apply your "
-        "function to the model's outputs yourself."
+        f"{files.path(function.file)}: {function.key} is "
+        f"{json.dumps(function.name)[:SHOWN_CHARACTERS]}; allowed are torch.nn.Sigmoid and "
+        "torch.nn.Identity. Write torch.nn.Identity, and apply your function to the model's "
+        "outputs yourself."
     )

@@ -249,6 +249,7 @@ class FineTuning(Objective[BertModel, Batch]):
         if shuffled_epoch != epoch:
             order = self.draw_order(np.random.default_rng((self.seed, epoch)))
             self._shuffled = (epoch, order)
+        # The last step of an epoch may have fewer examples.
         return order[batch_index * self.batch_size : (batch_index + 1) * self.batch_size].tolist()
 
     def draw_order(self, rng: np.random.Generator) -> NDArray[np.int64]:
@@ -297,7 +298,7 @@ def training_examples(
     notes = tuple(task.notes(examples, encoded)) if labelled else ()
     if task.rows_are_windows:
         encoded = encoded.limit_tokens(MICRO_BATCH_TOKENS)
-    rows = [example.row for example in examples]
+    rows = [example.row for example in examples]  # of the file, not of tokens
     encoded_for_training = encoded
     if not task.rows_stay_together:
         encoded_for_training = encoded.by_row()

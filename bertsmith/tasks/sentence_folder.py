@@ -48,6 +48,9 @@ TAKE_POOLING = "'embed', 'finetune embed', SentenceEncoder"
 SETTINGS_FILE = "config_sentence_transformers.json"
 """File with the comparison of vectors, and with settings that bertsmith refuses."""
 
+SHOWN_CHARACTERS = 60
+"""Characters that a message shows of a wrong value."""
+
 MAX_PARENTS = 3
 """Number of parent folders that are searched for a modules.json that names the model's folder."""
 
@@ -206,7 +209,7 @@ def _read_modules(files: SmallFiles) -> dict[str, Any]:
     modules = read_settings(files, "modules.json", [])
     if not all(isinstance(module, dict) for module in modules):
         raise CheckpointError(
-            f"{files.path('modules.json')}: found {json.dumps(modules)[:60]}; allowed is a "
+            f"{files.path('modules.json')}: found {_shown(modules)}; allowed is a "
             "list of objects, one for each module. Copy the file again."
         )
     names = [module_name(module) for module in modules]
@@ -260,7 +263,7 @@ def check_settings(files: SmallFiles) -> None:
     num_dimensions = settings.get("truncate_dim")
     if num_dimensions is not None:
         raise CheckpointError(
-            f"{files.path(SETTINGS_FILE)}: truncate_dim is {json.dumps(num_dimensions)[:60]}, "
+            f"{files.path(SETTINGS_FILE)}: truncate_dim is {_shown(num_dimensions)}, "
             "which keeps the first numbers of each vector; bertsmith gives whole vectors. Write "
             "null, and shorten them yourself."
         )
@@ -279,7 +282,7 @@ def read_similarity(files: SmallFiles) -> Similarity:
         if stored == similarity:
             return similarity
     raise CheckpointError(
-        f"{files.path(SETTINGS_FILE)}: similarity_fn_name is {json.dumps(stored)[:60]}; bertsmith "
+        f"{files.path(SETTINGS_FILE)}: similarity_fn_name is {_shown(stored)}; bertsmith "
         f"compares vectors by {', '.join(get_args(Similarity))}. Write one of these, and compare "
         "the vectors yourself."
     )
@@ -296,9 +299,9 @@ def check_prompt(files: SmallFiles, settings: Mapping[str, Any]) -> None:
     prompt = prompts.get(name) if isinstance(prompts, dict) and isinstance(name, str) else None
     if prompt:
         raise CheckpointError(
-            f"{files.path(SETTINGS_FILE)}: default_prompt_name is {json.dumps(name)[:60]}, which "
-            f"puts {json.dumps(prompt, ensure_ascii=False)[:60]} before each text; bertsmith puts "
-            "nothing there. Write null, and put it before your texts yourself."
+            f"{files.path(SETTINGS_FILE)}: default_prompt_name is {_shown(name)}, which "
+            f"puts {json.dumps(prompt, ensure_ascii=False)[:SHOWN_CHARACTERS]} before each text; "
+            "bertsmith puts nothing there. Write null, and put it before your texts yourself."
         )
 
 
@@ -337,7 +340,7 @@ def read_length(files: SmallFiles) -> int | None:
     if length is None or (type(length) is int and length >= MIN_MAX_LENGTH):
         return length
     raise CheckpointError(
-        f"{files.path(file)}: max_seq_length is {json.dumps(length)[:60]}; allowed is a whole "
+        f"{files.path(file)}: max_seq_length is {_shown(length)}; allowed is a whole "
         f"number, {MIN_MAX_LENGTH} or more. Correct it, or take the line out."
     )
 
@@ -380,3 +383,8 @@ def read_settings(files: SmallFiles, name: str, absent: Any) -> Any:
         return files.read_json(name, type(absent))
     except FileNotFoundError:
         return absent
+
+
+def _shown(value: object) -> str:
+    """Return the beginning of a wrong value, as JSON, for a message."""
+    return json.dumps(value)[:SHOWN_CHARACTERS]
