@@ -99,6 +99,7 @@ def _write_table(
         # A file in the format of the user's has the same separator.
         if path.suffix.lower() == f".{source_rows.reader.file_format}":
             delimiter = source_rows.reader.delimiter
+    # The name of each added column, which no column of the user's table has.
     added = added_names(columns, task.cell_types)
     types = columns | {added[name]: type_ for name, type_ in task.cell_types.items()}
     with table_writer(path, types, delimiter) as writer:
@@ -113,7 +114,7 @@ def _write_table(
 
 
 def _own_cells(example: Any) -> dict[str, Any]:
-    """Return the texts of an example that is not from a table."""
+    """Return the texts of an example that is not from a table, without its number."""
     fields = example.to_json()
     return {name: value for name, value in fields.items() if name not in (LINE, "row")}
 

@@ -90,11 +90,13 @@ class Tag(Task[TaggedSentence, TagPrediction]):
     split: WordRule = "words"
     """Rule by which running text is split into words."""
     windowing: Windowing = Windowing()  # noqa: RUF009 - frozen
+    """Treatment of long sentences, which are always read in windows."""
     repair: bool = False
     """Whether predicted labels that break the scheme are replaced by legal ones."""
     strict: bool = False
     """Whether scores count only the spans that follow the scheme."""
     loss: ClassLoss = ClassLoss()  # noqa: RUF009 - frozen
+    """The loss, with the class weights that the user asked for."""
     note: str = field(default="", compare=False)
     """Remark on the labels, shown beside their number."""
     label_kind: LabelKind | None = None
@@ -188,7 +190,7 @@ class Tag(Task[TaggedSentence, TagPrediction]):
                 is then an `ExamplesError`).
         """
         for sentence in examples:
-            with_scheme(sentence, self.scheme, settings.eval)
+            with_scheme(sentence, self.scheme, settings.eval)  # an error if they follow no scheme
         # O is the label of a word outside of all spans.
         has_spans = any(label != OUTSIDE for sentence in examples for label in sentence.labels)
         if self.scheme != "plain" and settings.metric != "accuracy" and not has_spans:
