@@ -2,8 +2,9 @@
 
 An example has two texts or more: the anchor, its positive (a text that belongs to the anchor) and
 perhaps negatives (texts that do not). All examples of a file have the same `Kind`. Examples of the
-kind "pairs" are evaluated by retrieval: the positive of each anchor is searched among all texts.
-Examples of the kind "scored" have two texts and a number for their similarity, and no negatives.
+kind "pairs" are evaluated by retrieval: for each anchor, its positive is searched among the
+positives and negatives of all examples. Examples of the kind "scored" have two texts and a number
+for their similarity, and no negatives.
 
 Losses are in `vector_losses.py`. A loss that compares the examples of a step with one another gets
 groups with a fixed number of examples, so that its value does not depend on the number of
@@ -273,7 +274,8 @@ class Embed(Task[RelatedTexts, Vectors]):
 
     @classmethod
     def check_train(cls, examples: Sequence[RelatedTexts], settings: EmbedSettings) -> None:
-        if kind_of(examples) == "scored":  # an error if all scores are the same
+        if kind_of(examples) == "scored":
+            # An error if all scores are the same. `or 0.0` is for types: each example has a score.
             score_range([example.score or 0.0 for example in examples])
 
     @classmethod
