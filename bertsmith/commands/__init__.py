@@ -1,4 +1,5 @@
 """The commands: one file each, whose `main` calls the other rooms and prints the result.
 
-The modules in `settings/` parse the command lines, by tyro.
+`main(settings, line)` gets the parsed options, and all words of the command line from `bertsmith`
+on, which messages repeat. The modules in `settings/` parse the command lines, by tyro.
 """

@@ -22,7 +22,7 @@ class Command(NamedTuple):
     module: str = ""
     """The name of its modules, if it differs from the command's."""
     needs_torch: bool = True
-    """Whether the module that does its work imports torch."""
+    """Whether the module that does its work imports torch. Without torch, importing it is quick."""
 
 
 COMMANDS = {
@@ -100,8 +100,8 @@ COMMANDS = {
 
 def add_own_tasks() -> None:
     """Add a command `finetune NAME` for each task that modules of the user have registered."""
-    # It imports torch, so it is not imported here; and if nobody has imported it, nobody has
-    # registered a task in it.
+    # The module of tasks imports torch, so it is not imported here. If nobody has imported it,
+    # nobody has registered a task in it.
     tasks = sys.modules.get("bertsmith.tasks.catalog")
     for task in () if tasks is None else tasks.TASKS:
         summary = f"fine-tune a BERT for your own task '{task}'"
@@ -126,6 +126,7 @@ def import_work(name: str) -> Any:
 
 def help_page(name: str) -> Page:
     """Return a command's page of help, which is made from its settings."""
+    # Parsing a line that asks for help raises `HelpRequested`, which holds the page.
     try:
         import_settings(name).parse(["--help"], f"bertsmith {name}")
     except HelpRequested as request:

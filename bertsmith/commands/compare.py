@@ -13,6 +13,8 @@ from bertsmith.training.display import Display
 def main(settings: Settings, line: Sequence[str]) -> None:
     """Train and score all recipes, then print the table that compares them.
 
+    `line`, the words of the command line, is repeated in messages: the same command continues.
+
     Raises:
         TrainingError: a run failed; the page and the table have the other runs.
     """

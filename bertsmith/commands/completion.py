@@ -11,6 +11,8 @@ from bertsmith.config import shipped_recipes
 FREE_VALUES = {"INT", "NUMBER", "TEXT", "PATH", "NAME"}
 """Placeholders in help for values that are not one of a few words."""
 
+# Double braces stand for single ones, since `str.format` fills in the cases. The shell compares the
+# words before the one that is being typed with each case.
 SCRIPT = """\
 [ -n "$ZSH_VERSION" ] && autoload -U +X compinit bashcompinit && compinit && bashcompinit
 _bertsmith() {{
@@ -24,6 +26,7 @@ complete -o default -F _bertsmith bertsmith"""
 
 
 def main(settings: Settings, line: Sequence[str]) -> None:
+    """Print the script. `settings` and `line`, which every command gets, are not needed here."""
     print(SCRIPT.format(cases="\n".join(cases())))
 
 
@@ -53,7 +56,7 @@ def cases() -> Iterator[str]:
 
 
 def _values(command: str, option: Option) -> list[str] | None:
-    """List the values of a flag that the script completes.
+    """List the values of a command's flag that the script completes.
 
     The list is empty for a path, for which the shell itself completes file names; None for values
     that nothing completes.

@@ -9,5 +9,10 @@ from bertsmith.compression.compress import compress
 
 
 def main(words: Sequence[str], line: Sequence[str]) -> None:
+    """Make a model smaller, and print it beside its source.
+
+    `words` are those after `bertsmith compress`, `line` all words of the command line. They are
+    parsed here, since some options depend on the model's task.
+    """
     settings, _ = parse_for_folder(Settings, words, " ".join(line[:2]))
     print_report(compress(settings), settings.json)

@@ -25,6 +25,12 @@ from bertsmith.vocabulary.origin import model_of_tokenizer, note_origin
 
 
 def main(settings: Settings, line: Sequence[str]) -> None:
+    """Build a corpus, or with --shard encode a part of one, and print what it has.
+
+    This process and its children encode; with --scheduler, workers of Dask do.
+
+    `line`, the words of the command line, which every command gets, is not needed here.
+    """
     started_at = time.perf_counter()
     check_outside(settings.out, settings.tokenizer)
     folder = find_tokenizer(settings.tokenizer)
@@ -49,7 +55,7 @@ def main(settings: Settings, line: Sequence[str]) -> None:
     executor = LocalProcesses(settings.processes)
     if settings.shard is not None:
         _encode_shard(settings, ShardNumber.parse(settings.shard), tokenizer, executor)
-        unmerged = settings.out / UNMERGED_DIR
+        unmerged = settings.out / UNMERGED_DIR  # holds the shards until all are encoded
         if model is not None and unmerged.is_dir():  # for the command that `merge` suggests
             note_origin(unmerged, model)
         return
@@ -103,6 +109,7 @@ def _encode_shard(
         return
     documents = count_noun(report.documents, "document")
     tokens = count_noun(report.tokens, "token")
+    # A unit is a part of the texts, of which each shard encodes its share.
     parts = f"{report.units:,} of {count_noun(report.all_units, 'part')}"
     print(f"shard {shard}  {documents}, {tokens}; {parts}")
     command = with_modules(f"bertsmith corpus merge {shell_path(out)}")
@@ -110,6 +117,7 @@ def _encode_shard(
 
 
 def describe_split(split: SplitManifest) -> str:
+    """Describe the size of a split of a corpus: that for training, or the held-out one."""
     unknown = split.unknown_tokens / max(1, split.tokens)
     return (
         f"{count_noun(split.documents, 'document')}, {count_noun(split.sentences, 'sentence')}, "
@@ -118,6 +126,7 @@ def describe_split(split: SplitManifest) -> str:
 
 
 def describe_sources(sources: SourcesManifest) -> str:
+    """Describe how much text a corpus was built from."""
     return f"{count_noun(sources.files, 'file')}, {sources.bytes / 1e6:,.1f} MB of text"
 
 
@@ -134,6 +143,7 @@ def describe_html(sources: SourcesManifest) -> str:
 
 
 def _describe(out: Path, manifest: Manifest, elapsed_seconds: float) -> Iterator[str]:
+    """Describe a corpus line by line, from its manifest: what was read, skipped and written."""
     sources = manifest.sources
     yield f"read      {describe_sources(sources)}"
     for name, split in manifest.splits.items():

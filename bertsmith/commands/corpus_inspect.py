@@ -27,6 +27,12 @@ MAX_TOKENS_OF_CHARACTER = 4
 
 
 def main(settings: Settings, line: Sequence[str]) -> None:
+    """Verify a corpus, and print its counts and examples; with --page, write them as a page, too.
+
+    A corpus has two splits: "train", and "held_out" for evaluation.
+
+    `line`, the words of the command line, which every command gets, is not needed here.
+    """
     corpus, examples = settings.corpus, settings.examples
     if examples < 0:
         raise ConfigError(f"--examples: found {examples}; allowed is 0 or more.")
@@ -34,6 +40,7 @@ def main(settings: Settings, line: Sequence[str]) -> None:
     example_texts = {name: list(_examples(split, examples)) for name, split in splits.items()}
     manifest = splits["train"].manifest
     if settings.page is not None:
+        # Locks the page, so that no other process writes it.
         with hold_outputs({"--page": settings.page}, input_file=None):
             write_page(
                 settings.page,

@@ -11,6 +11,10 @@ from bertsmith.vocabulary.origin import model_of_tokenizer
 
 
 def main(settings: Settings, line: Sequence[str]) -> None:
+    """Make a corpus of its shards, and print what it has.
+
+    `line`, the words of the command line, which every command gets, is not needed here.
+    """
     started_at = time.perf_counter()
     corpus = settings.corpus
     # Read before the folder of shards is removed, in which `corpus build --shard` notes the model.

@@ -13,13 +13,21 @@ from bertsmith.training.display import Display
 
 
 def main(settings: Settings, line: Sequence[str]) -> None:
+    """Run the demo and print its results; `display` shows how the training goes.
+
+    `line`, the words of the command line, which every command gets, is not needed here.
+    """
     with Display() as display:
         results = run_demo(settings, say=print_note, callbacks=[display])
     print(json.dumps(results) if settings.json else "\n".join(describe_demo(results)))
 
 
 def describe_demo(results: dict[str, Any]) -> Iterator[str]:
-    """Format the results of the demo, line by line."""
+    """Format the results of the demo, line by line.
+
+    `results` is what `run_demo` returns. In it, the methods that were compared have names: a BERT
+    with pre-training and one without, and methods without a BERT.
+    """
     pretraining, seconds = results["pretraining"], results["seconds"]["total"]
     right = {row["name"]: percent(row["accuracy"]["mean"]) for row in results["comparison"]}
     yield (

@@ -14,6 +14,7 @@ from bertsmith.training.display import Display
 
 
 def main(settings: Settings, line: Sequence[str]) -> None:
+    """Pre-train a student and print its results; `line` is for the advice on how to resume."""
     job = DistillPretrainingJob(
         corpus=settings.corpus,
         distillation=settings.distillation,

@@ -25,9 +25,14 @@ from bertsmith.training.workers.rank_group import joined_ranks
 
 
 def main(settings: Settings, line: Sequence[str]) -> None:
+    """Write the vectors of the texts of a file, and print a report.
+
+    `line`, the words of the command line, which every command gets, is not needed here.
+    """
     file, out = settings.file, settings.out
     check_format(out)
     check_delimiter(settings.columns, file)
+    # Locks the output, and refuses one that is the input or a file of the model.
     with hold_outputs({"--out": out}, file, settings.model):
         encoder = Predictor.load(
             settings.model,
@@ -40,7 +45,7 @@ def main(settings: Settings, line: Sequence[str]) -> None:
         )
         print_note(encoder.loaded.precision_note)
         encoder.unknown_tokens.is_reported = True  # the warning is printed below, after the result
-        encoder.ranks = joined_ranks()
+        encoder.ranks = joined_ranks()  # the processes that torchrun started; None without it
         texts = ExampleReader(file, settings.columns, labelled=False, pairs=False)
         report = embed(encoder, texts, out)
     if settings.json:
@@ -59,7 +64,10 @@ def main(settings: Settings, line: Sequence[str]) -> None:
 
 
 def embed(encoder: Predictor[TextVectors], source: ExampleReader, out: Path) -> dict[str, Any]:
-    """Write the vectors of all texts, chunk by chunk; return the report."""
+    """Write the vectors of all texts, chunk by chunk; return the report.
+
+    `encoder.definition` is what the encoder computes: its pooling, normalization and length.
+    """
     num_texts = num_truncated = 0
     size = encoder.loaded.model.config.hidden_size
     with only_bar("embedding", source.count) as advance, vector_writer(out, size) as write:

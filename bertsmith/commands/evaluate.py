@@ -49,12 +49,13 @@ def main(words: Sequence[str], line: Sequence[str]) -> None:
     prog = " ".join(line[:2])
     try:
         settings, folder = parse_for_folder(Settings, words, prog)
-    except ModelKindError as error:  # the model is no BERT, but for example a GPT
+    except ModelKindError as error:  # the model is no BERT, but for example a GPT or T5
         evaluate_system(error.kind.model_type, words, prog)
         return
     check_flags(settings)
     # For the name "-", in which `find_model` sees no model, `folder` is None; loading refuses it.
     model = folder or settings.model
+    # These files are locked, and refused if one is the input or belongs to the model.
     outputs = {
         "--errors": settings.errors,
         "--page": settings.page,
@@ -112,10 +113,11 @@ def score_on_data(settings: Settings, model: Path | ModelFolder, data: Path) -> 
     """Score a fine-tuned model on labelled data; print its scores and write --errors and --page."""
     check_delimiter(settings.columns, data)
     predictor = load_with_flags(settings, model)
+    # The definition of a predictor is its task, such as text classification with its labels.
     task = with_separator(predictor.definition, settings.label_separator)
     predictor = predictor.with_definition(task)
     # Both receive every example with its outcome: `survey` collects errors and confidences,
-    # `majority` counts right answers.
+    # `majority` counts how often the most frequent label of training is right, a baseline.
     survey = ErrorSurvey()
     majority = StoredMajority(task, predictor.loaded.folder.run)
     callbacks: list[OutcomeCallback] = [survey, majority]

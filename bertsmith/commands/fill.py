@@ -14,6 +14,10 @@ from bertsmith.tasks.predictor import Predictor
 
 
 def main(settings: Settings, line: Sequence[str]) -> None:
+    """Print the likeliest words for each [MASK] of a text.
+
+    `line`, the words of the command line, which every command gets, is not needed here.
+    """
     filler = Predictor.load(
         settings.model, FillMask, device=settings.device, precision=settings.precision
     )

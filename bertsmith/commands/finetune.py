@@ -40,7 +40,9 @@ def main(parsed: tuple[Any, DistillSettings | None], line: Sequence[str]) -> Non
     check_outside(settings.out, settings.model)
     task = task_named(line[2])
     command = resume_command(line)
+    # The function that trains the head which --head names; with a teacher it is replaced below.
     train = training_function_for(settings)
+    # A series is several runs, with different seeds or folds.
     if distill_settings is None and not settings.is_series:
         train = partial(train, has_costly_baselines=True)
     if distill_settings is not None:
@@ -58,7 +60,7 @@ def main(parsed: tuple[Any, DistillSettings | None], line: Sequence[str]) -> Non
         print_note(result.load_report)
     print_report(result, settings.json)
     if not settings.json and not settings.folds:
-        stored = own_settings(read_folder(settings.out).settings)
+        stored = own_settings(read_folder(settings.out).settings)  # of the task, in config.json
         command = predict_command(task, settings.out, are_pairs=stored.get("pairs") is True)
         print(f"next      {command}")
 

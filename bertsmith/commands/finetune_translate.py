@@ -16,6 +16,7 @@ from bertsmith.training.display import Display
 
 
 def main(settings: Settings, line: Sequence[str]) -> None:
+    """Fine-tune a model and print its scores; `line` is for the advice on how to resume."""
     check_delimiter(settings.columns, settings.train, settings.eval)
     if settings.resume:
         print_resume_state(settings.out)

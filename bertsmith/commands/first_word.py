@@ -1,4 +1,9 @@
-"""Parse command lines whose flags depend on the task of the model that they name."""
+"""Parse command lines whose flags depend on the task of the model that they name.
+
+The model is the first word that is neither a flag nor a flag's value. It is found first, and then
+its task says by which class of columns the line is parsed: a tagger's files have other columns than
+a classifier's, and so other flags.
+"""
 
 import dataclasses
 import inspect
@@ -17,6 +22,7 @@ from bertsmith.data.columns import (
 
 T = TypeVar("T")
 ALL_COLUMNS = (ChoiceColumns, Columns, QuestionColumns, RelatedColumns, TagColumns)
+"""The classes of columns of all tasks, as long as the task is not known."""
 
 
 def defer_until_model_is_known(cls: type[Any], args: Sequence[str], prog: str) -> Sequence[str]:

@@ -1,4 +1,8 @@
-"""Parse command lines into settings, with or without a recipe."""
+"""Parse command lines into settings, with or without a recipe.
+
+Settings are a dataclass whose fields are the flags. A recipe is a .toml file with values for them.
+tyro reads the words; help and messages on mistakes are our own.
+"""
 
 import contextlib
 import dataclasses
@@ -69,6 +73,7 @@ def parse_settings(
     repetition = find_repetition(words, options_of(cls, default))
     if repetition is not None:
         raise ConfigError(repetition)
+    # A switch has one flag, not a pair --x and --no-x; flags of nested settings have no prefix.
     config = (tyro.conf.FlagCreatePairsOff, tyro.conf.OmitArgPrefixes)
     tyro_message = io.StringIO()
     try:
@@ -79,7 +84,7 @@ def parse_settings(
             return cast(T, settings)
     except _RefusedError as refused:
         raise refused.error from None
-    except SystemExit as stop:
+    except SystemExit as stop:  # tyro refused the line
         options = (*more_options, *options_of(cls, default))
         if stop.code and (mistake := find_mistake(args, options, prog)):
             tyro_message = io.StringIO()  # our message takes the place of tyro's
@@ -128,7 +133,8 @@ def parse_with_recipe(
     """Parse a command line that may name a recipe by `--recipe`, a path or a name.
 
     The recipe replaces the defaults of `cls`, and flags replace the recipe.
-    Fields without a default stay required unless the recipe gives them.
+    Fields without a default stay required unless the recipe gives them. A recipe may also name
+    options that the user must give ("needs"), such as a teacher's folder.
 
     Args:
         kind: folder of `recipes/` whose recipes the help lists.

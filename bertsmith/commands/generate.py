@@ -12,6 +12,10 @@ from bertsmith.lineage.text_generation import TextGenerator
 
 
 def main(settings: Settings, line: Sequence[str]) -> None:
+    """Print a text and its continuation.
+
+    `line`, the words of the command line, which every command gets, is not needed here.
+    """
     decoding = build_decoding(settings)
     generator = TextGenerator.load(settings.model, settings.device)
     text = decode_argument(settings.text)

@@ -11,6 +11,7 @@ from bertsmith.training.display import Display
 
 
 def main(settings: Settings, line: Sequence[str]) -> None:
+    """Fine-tune and score; `line` is repeated in messages, since the same command continues."""
     with hold_folder(settings.out), Display() as display:
         report = run_glue(settings, [display], shlex.join(line), print_note)
     print_report(report, settings.json)

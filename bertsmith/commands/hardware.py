@@ -33,6 +33,10 @@ from bertsmith.system.measurements import (
 
 
 def main(settings: Settings, line: Sequence[str]) -> None:
+    """Measure what is not measured yet, or with --fresh everything, and print the figures.
+
+    `line`, the words of the command line, which every command gets, is not needed here.
+    """
     device = select_device("auto")
     if settings.fresh:
         forget(machine_key())
@@ -82,7 +86,8 @@ def describe_paths(paths: Mapping[str, str]) -> str:
     """Describe where attention is computed by matrix products, and where by torch's fused kernel.
 
     Args:
-        paths: "explicit" (matrix products) or "fused" by precision, use and length.
+        paths: "explicit" (matrix products) or "fused" by precision, use ("learning" with
+            gradients, "reading" without) and length.
 
     >>> paths = {"fp32 learning 64": "explicit", "fp32 learning 512": "explicit"}
     >>> print(describe_paths({**paths, "bf16 reading 64": "fused"}))

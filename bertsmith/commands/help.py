@@ -1,4 +1,7 @@
-"""Help of a command: its options, and what --help and --help-all say of each."""
+"""Help of a command: its options, and what --help and --help-all say of each.
+
+--help shows the usual options by the first sentence of their help; --help-all shows all, in full.
+"""
 
 import re
 from collections.abc import Sequence

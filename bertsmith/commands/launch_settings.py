@@ -1,4 +1,8 @@
-"""The settings of a command that matter when a launcher starts it as several ranks."""
+"""The settings of a command that matter when a launcher starts it as several ranks.
+
+A launcher, such as torchrun, starts one command as several processes, its ranks. If one of them
+fails, torchrun starts all again, and the run is to continue.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, is_dataclass

@@ -12,6 +12,10 @@ from bertsmith.system.output_files import PAGE_ENDINGS, hold_outputs
 
 
 def main(settings: Settings, line: Sequence[str]) -> None:
+    """Write the page, and print how many of the text's tokens it shows.
+
+    `line`, the words of the command line, which every command gets, is not needed here.
+    """
     if settings.data is not None:
         check_delimiter(settings.columns, settings.data)
     if settings.out.suffix.lower() not in PAGE_ENDINGS:

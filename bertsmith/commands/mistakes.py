@@ -1,4 +1,7 @@
-"""Mistakes in a command line, described in one line that says what to do."""
+"""Mistakes in a command line, described in one line that says what to do.
+
+tyro has refused the line already; here we say why in our own words.
+"""
 
 import difflib
 import re

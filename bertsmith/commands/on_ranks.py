@@ -1,4 +1,7 @@
-"""A command on several ranks: rank 0 runs it, and the others compute for rank 0."""
+"""A command on several ranks, the processes that a launcher such as torchrun starts.
+
+Rank 0 runs the command, and the others compute for rank 0.
+"""
 
 import contextlib
 import signal
@@ -84,7 +87,7 @@ def _check_ranks(ranks: RankGroup, line: Sequence[str]) -> None:
 
 
 def check_line(line: Sequence[str], line_there: Sequence[str]) -> None:
-    """Check that another rank was started with the same options as this one.
+    """Check that another rank, which was started with `line_there`, has the options of this one.
 
     Raises:
         ConfigError: names the first difference. Threads and the folders of files may differ.

@@ -29,7 +29,9 @@ def options_of(cls: Any, default: Any, panel: str = MAIN_PANEL) -> Iterator[Opti
     """Yield the options of a settings class; each nested class has its own panel.
 
     Args:
-        default: settings with the default values, or tyro's sentinel for those of the class.
+        default: settings with the default values, such as those of a recipe; or tyro's sentinel for
+            those of the class.
+        panel: title of the group in which help lists the options.
     """
     hints = with_added_names(cls, get_type_hints(cls, include_extras=True))
     helps = help_texts(cls)

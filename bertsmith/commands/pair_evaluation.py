@@ -1,4 +1,8 @@
-"""The evaluation of any model on minimal pairs, with the scores of each pair in a file."""
+"""The evaluation of any model on minimal pairs, with the scores of each pair in a file.
+
+A minimal pair is a good sentence and a bad one that hardly differs from it; a model should find the
+good one likelier.
+"""
 
 import json
 from collections.abc import Callable, Sequence
@@ -21,7 +25,7 @@ def evaluate_pairs(
     """Score the pairs of a file; if --scores is given, write the scores of each pair there.
 
     Args:
-        scorer: a `PairScorer`.
+        scorer: the model, as a `PairScorer`: it computes the log-probability of sentences.
         print_scores: receives the result, after the scores of the pairs are written.
 
     Raises:

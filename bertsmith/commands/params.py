@@ -29,6 +29,10 @@ from bertsmith.system.counts import count_noun
 
 
 def main(settings: Settings, line: Sequence[str]) -> None:
+    """Count and print the parameters of a folder's model, or of one with the given sizes.
+
+    `line`, the words of the command line, which every command gets, is not needed here.
+    """
     sizes = {name: size for name, size in asdict(settings.sizes).items() if size is not None}
     model = _load_or_build(settings.model, sizes)
     facts = account(model)
@@ -46,7 +50,7 @@ def account(model: BertModel) -> dict[str, Any]:
         against_formula["beyond_formula"] = list_beyond_formula(counts, model.config)
     return {
         "config": asdict(model.config),
-        "components": {
+        "components": {  # such as "attention" and "word embedding"
             name: {"parameters": component.total, **asdict(component)}
             for name, component in counts.items()
         },

@@ -17,6 +17,10 @@ PREFIXES = {1e24: "Y", 1e21: "Z", 1e18: "E", 1e15: "P", 1e12: "T", 1e9: "G", 1e6
 
 
 def main(settings: Settings, line: Sequence[str]) -> None:
+    """Time some steps of a run, and print what the whole run would take.
+
+    `line`, the words of the command line, which every command gets, is not needed here.
+    """
     estimate = forecast(build_job(settings), settings.measure_seconds)
     facts = estimate.to_json()
     lines = list(describe_forecast(facts, estimate.config))

@@ -58,12 +58,17 @@ def main(words: Sequence[str], line: Sequence[str]) -> None:
 
 
 def _predict(settings: Settings, folder: ModelFolder | None) -> None:
+    """Predict, example by example; then write the page, and print warnings and totals.
+
+    `folder` is that of the model; its predictor's definition is the task, with the task's labels.
+    """
     # For the name "-", in which `find_model` sees no model, `folder` is None; loading refuses it.
     predictor = load_with_flags(settings, folder or settings.model)
     task = predictor.definition
     if settings.out is not None:
         _check_ending(settings.out, task)
     source = _examples_to_predict(task, settings)
+    # Keeps the rows of a table until they are written with their predictions.
     source_rows = PendingRows(source) if isinstance(source, RecordReader) and settings.out else None
     totals = _Totals()
     rows: list[PredictionRow] = []
@@ -178,6 +183,7 @@ class _Totals:
             advance()
             self.num_windowed += prediction.num_windows > 1
             self.num_truncated += prediction.is_truncated
+            # A tagger's labels mark entities if they have a scheme such as IOB2, not if plain.
             if getattr(prediction, "scheme", "plain") != "plain":
                 self.num_without_entity += not prediction.entities
             yield example, prediction
@@ -205,7 +211,11 @@ def _write_or_print(
     totals: _Totals,
     source_rows: PendingRows | None,
 ) -> dict[str, Any]:
-    """Write or print all predictions; return the first keys of the JSON report."""
+    """Write or print all predictions; return the first keys of the JSON report.
+
+    `pairs` are examples with their predictions. They are written to --out, printed as one JSON
+    object, or else printed line by line.
+    """
     if settings.out is not None:
         note = write_predictions(settings.out, task, pairs, source_rows)
         if note:
@@ -238,6 +248,7 @@ def decode_argument(word: str) -> str:
 
 
 def _examples_to_predict(task: Task[Any, Any], settings: Settings) -> Iterable[Any]:
+    """Return the examples of the command line's texts, or a reader of those in a file."""
     file = STANDARD_INPUT if settings.text == ("-",) else settings.file
     if file is None:
         return examples_of_texts(task, list(map(decode_argument, settings.text)))

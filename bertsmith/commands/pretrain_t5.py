@@ -9,6 +9,10 @@ from bertsmith.system.paths import free_path, shell_path
 
 
 def main(settings: Settings, line: Sequence[str]) -> None:
+    """Train a T5, print its results, and suggest a command that uses it.
+
+    `line`, the words of the command line, is for the advice on how to resume.
+    """
     run_system("t5", settings, line)
     if not settings.json:
         out = free_path(settings.out.with_name(f"{settings.out.name}-tuned"))

@@ -17,6 +17,10 @@ LICENSE = re.compile(r"""^license: *(?:\n *- *)?[\["']*([\w.-]+)""", re.MULTILIN
 
 
 def main(settings: Settings, line: Sequence[str]) -> None:
+    """Send a model and print its address; remark on a card without a license.
+
+    `line`, the words of the command line, which every command gets, is not needed here.
+    """
     pushed = push_model(settings.model, settings.name, private=settings.private)
     if settings.json:
         print(json.dumps(asdict(pushed)))

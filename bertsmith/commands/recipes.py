@@ -13,10 +13,14 @@ USED_BY = {
     "distill": "distill pretraining --recipe NAME",
     "compare": "compare NAME",
 }
-"""The command line that uses a recipe, by the kind of recipe."""
+"""The command line that uses a recipe, by the kind of recipe: a folder of `recipes/`."""
 
 
 def main(settings: Settings, line: Sequence[str]) -> None:
+    """Print the name and the summary of each recipe.
+
+    `line`, the words of the command line, which every command gets, is not needed here.
+    """
     recipes = {
         kind: {name: recipe_summary(path) for name, path in shipped_recipes(kind).items()}
         for kind in USED_BY

@@ -26,7 +26,7 @@ def resume_command(line: Sequence[str]) -> str:
 def print_resume_state(out: Path) -> None:
     """Print on standard error the step that a run resumes from, if there is a run.
 
-    A series names its runs itself.
+    For a series, several runs in one folder, nothing is printed: the series names its runs itself.
     """
     folder = RunFolder(out)
     if not folder.run_path.exists() or folder.holds_series:

@@ -28,6 +28,10 @@ from bertsmith.system.stop_signal import exit_code, stopped_by
 
 
 def main(settings: Settings, line: Sequence[str]) -> None:
+    """Serve models until the process is stopped, or with --bench measure another server.
+
+    `line`, the words of the command line, which every command gets, is not needed here.
+    """
     api_key = read_api_key() if settings.api_key is None else settings.api_key
     if settings.bench is not None:
         _measure(complete_url(settings.bench), settings, api_key)
@@ -60,6 +64,7 @@ def _measure(url: str, settings: Settings, api_key: str | None) -> None:
 
 
 def _serve(settings: Settings, api_key: str | None) -> None:
+    """Serve models: this process speaks HTTP, and a second one, the engine, computes."""
     service = Service(
         EngineSettings(
             models=parse_model_folders(settings.models),

@@ -12,7 +12,7 @@ from bertsmith.training.run_folder import RunFolder
 
 
 def run_system(system: str, settings: PretrainSystem, line: Sequence[str]) -> None:
-    """Train a system, a model of another kind than BERT, and print its results as text or JSON.
+    """Train a system (a model of another kind than BERT) and print its results as text or JSON.
 
     Args:
         system: "gpt", "lstm", "elmo" or "t5".

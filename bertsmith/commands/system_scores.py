@@ -32,9 +32,10 @@ def evaluate_system(model_type: str, words: Sequence[str], prog: str) -> None:
     """Score the model that a command line names, which is no BERT.
 
     Args:
-        model_type: one of `SYSTEM_KINDS`.
+        model_type: the kind of model, as its config.json names it, such as "gpt2".
         words: the words of the command line after `prog`, the name of the command.
     """
+    # A model that predicts each token of a text can score the text; others write a target.
     columns: type[Any] = Columns if model_type in SCORABLE_MODEL_TYPES else TranslationColumns
     settings = parse_with_columns(Settings, columns, words, prog)
     if settings.precision not in ("auto", "fp32"):

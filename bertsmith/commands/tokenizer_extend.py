@@ -22,12 +22,17 @@ SHOWN_TOKENS = 12
 
 
 def main(settings: Settings, line: Sequence[str]) -> None:
+    """Write the larger tokenizer, and print how it reads the texts.
+
+    `line`, the words of the command line, which every command gets, is not needed here.
+    """
     out, overwrite = settings.out, settings.overwrite
     check_outside(out, settings.extension.from_, *settings.extension.texts)
     with hold_folder(out, lambda: check_tokenizer_out(out, overwrite)):
         tokenizer, report = extend_tokenizer(settings.extension)
         with atomic_dir(out) as folder:
             tokenizer.save(folder)
+            # So that `corpus build` can name the model that `pretrain --from` then continues.
             note_origin(folder, settings.extension.from_)
     if settings.json:
         print(json.dumps(extension_as_json(settings.extension, out, report), ensure_ascii=False))

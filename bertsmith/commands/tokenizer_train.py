@@ -27,6 +27,10 @@ SHOWN_CHARACTERS = 20
 
 
 def main(settings: Settings, line: Sequence[str]) -> None:
+    """Learn a tokenizer and print how it fits; with --scheduler, workers of Dask count words.
+
+    `line`, the words of the command line, which every command gets, is not needed here.
+    """
     out = settings.out
     cluster = nullcontext() if settings.scheduler is None else connect(settings.scheduler)
     with cluster as executor:

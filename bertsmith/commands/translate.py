@@ -13,6 +13,10 @@ from bertsmith.system.counts import count_noun
 
 
 def main(settings: Settings, line: Sequence[str]) -> None:
+    """Print what the model writes for each text: one line, or with --json one object, for each.
+
+    `line`, the words of the command line, which every command gets, is not needed here.
+    """
     beam_search = None
     if settings.beams is not None:
         beam_search = BeamSearch(settings.beams, settings.length_penalty)

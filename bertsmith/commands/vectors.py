@@ -6,14 +6,19 @@ from bertsmith.commands.next_command import with_modules
 from bertsmith.commands.output import print_report
 from bertsmith.commands.settings.vectors import Settings
 from bertsmith.pretraining.static_vectors import count_static_vectors
-from bertsmith.system.paths import shell_path
+from bertsmith.system.paths import free_path, shell_path
 
 
 def main(settings: Settings, line: Sequence[str]) -> None:
+    """Count the vectors, print a report, and suggest a command that uses them.
+
+    `line`, the words of the command line, which every command gets, is not needed here.
+    """
     print_report(count_static_vectors(settings), settings.json)
     if not settings.json:
+        out = free_path(settings.out.with_name(f"{settings.out.name}-classifier"))
         command = (
             f"bertsmith finetune classify --head linear --model {shell_path(settings.out)} "
-            "--train train.csv --out runs/classifier"
+            f"--train train.csv --out {shell_path(out)}"
         )
         print(f"next      {with_modules(command)}")

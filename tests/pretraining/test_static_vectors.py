@@ -128,8 +128,10 @@ def test_commands_take_the_folder(settings, counted, tmp_path, bertsmith):
     for inside in (settings.corpus, settings.corpus / "vectors"):
         with refuses(ConfigError, "this command reads"):
             count_static_vectors(VectorSettings(settings.corpus, inside, overwrite=True))
+    (tmp_path / "again-classifier").mkdir()
     printed = bertsmith(*line, "--overwrite", "--size", 7)
     assert f"finetune classify --head linear --model {out}" in printed
+    assert printed.rstrip().endswith(f"--out {tmp_path / 'again-classifier-2'}")
     assert load_model(out).config.hidden_size == 7
 
 

@@ -1,4 +1,4 @@
-"""Settings of `bertsmith corpus build`."""
+"""Options of `bertsmith corpus build`: each field is one, and its docstring is the help."""
 
 from dataclasses import dataclass, field
 from functools import partial

@@ -1,4 +1,4 @@
-"""Settings of `bertsmith distill pretraining`."""
+"""Options of `bertsmith distill pretraining`: each field is one, and its docstring is the help."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field

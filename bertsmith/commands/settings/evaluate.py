@@ -1,4 +1,7 @@
-"""Settings of `bertsmith evaluate`."""
+"""Options of `bertsmith evaluate`: each field is one, and its docstring is the help.
+
+Only --help-all shows options whose type is `Advanced`.
+"""
 
 from dataclasses import dataclass
 from functools import partial

@@ -1,4 +1,4 @@
-"""Settings of `bertsmith fill`."""
+"""Options of `bertsmith fill`: each field is one, and its docstring is the help."""
 
 from dataclasses import dataclass
 from functools import partial

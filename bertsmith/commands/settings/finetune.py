@@ -1,4 +1,7 @@
-"""Settings of `bertsmith finetune`."""
+"""Options of `bertsmith finetune`: each field is one, and its docstring is the help.
+
+Only --help-all shows options whose type is `Advanced`.
+"""
 
 import dataclasses
 import inspect

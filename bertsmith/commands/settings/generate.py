@@ -1,4 +1,7 @@
-"""Settings of `bertsmith generate`."""
+"""Options of `bertsmith generate`: each field is one, and its docstring is the help.
+
+Only --help-all shows options whose type is `Advanced`.
+"""
 
 from dataclasses import dataclass
 from functools import partial

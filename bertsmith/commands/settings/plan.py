@@ -1,4 +1,7 @@
-"""Settings of `bertsmith plan`."""
+"""Options of `bertsmith plan`: each field is one, and its docstring is the help.
+
+Only --help-all shows options whose type is `Advanced`.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Settings of `bertsmith pretrain`."""
+"""Options of `bertsmith pretrain`: each field is one, and its docstring is the help."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""Settings of `bertsmith pretrain lstm`."""
+"""Options of `bertsmith pretrain lstm`: each field is one, and its docstring is the help."""
 
 from dataclasses import dataclass, field
 from functools import partial

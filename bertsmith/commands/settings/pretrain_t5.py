@@ -1,4 +1,4 @@
-"""Settings of `bertsmith pretrain t5`."""
+"""Options of `bertsmith pretrain t5`: each field is one, and its docstring is the help."""
 
 from dataclasses import dataclass, field
 from functools import partial

@@ -1,4 +1,4 @@
-"""Settings of `bertsmith recipes`."""
+"""Options of `bertsmith recipes`: each field is one, and its docstring is the help."""
 
 from dataclasses import dataclass
 from functools import partial

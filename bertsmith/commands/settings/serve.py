@@ -1,4 +1,7 @@
-"""Settings of `bertsmith serve`."""
+"""Options of `bertsmith serve`: each field is one, and its docstring is the help.
+
+Only --help-all shows options whose type is `Advanced`.
+"""
 
 from dataclasses import dataclass, fields
 from functools import partial

@@ -1,4 +1,4 @@
-"""Settings of `bertsmith tokenizer extend`."""
+"""Options of `bertsmith tokenizer extend`: each field is one, and its docstring is the help."""
 
 from dataclasses import dataclass
 from functools import partial

@@ -1,4 +1,4 @@
-"""Settings of `bertsmith vectors`."""
+"""Options of `bertsmith vectors`: each field is one, and its docstring is the help."""
 
 from dataclasses import dataclass
 from functools import partial
