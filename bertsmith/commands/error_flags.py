@@ -1,7 +1,7 @@
 """Options in the message of an error, spelled as flags of the command that failed.
 
-Messages hold marks in place of options (`option("batch_size")`), since the same error may concern a
-flag of a command line, an argument in Python or a field of JSON.
+Messages hold marks in place of options (`option("batch_size")`). The same error may concern a flag
+of a command line, an argument in Python or a field of JSON.
 """
 
 from bertsmith.commands.catalog import help_page

@@ -1,8 +1,8 @@
 """Parse command lines whose flags depend on the task of the model that they name.
 
-The model is the first word that is neither a flag nor a flag's value. It is found first, and then
-its task says by which class of columns the line is parsed: a tagger's files have other columns than
-a classifier's, and so other flags.
+A tagger's files have other columns than a classifier's, and so other flags. First the model is
+found: the first word that is neither a flag nor a flag's value. Then its task says by which class
+of columns the line is parsed.
 """
 
 import dataclasses

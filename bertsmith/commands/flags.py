@@ -159,6 +159,7 @@ def parse_with_recipe(
 
 
 def _recipe_help(kind: str) -> str:
+    """Return the help of --recipe, with the names of the recipes of a kind."""
     names = ", ".join(shipped_recipes(kind))
     recipe = f"a .toml file, or {names}" if names else "a .toml file"
     text = (
@@ -194,6 +195,8 @@ def take_recipe(args: Sequence[str]) -> tuple[str | None, list[str]]:
 
 def unset_other(args: Sequence[str], one: str, other: str) -> list[str]:
     """Unset the recipe's value of one of two flags, if the command line has only the other one.
+
+    The value None on a command line stands for a setting that is not given.
 
     >>> unset_other(["--steps", "9"], "minutes", "steps")
     ['--steps', '9', '--minutes', 'None']

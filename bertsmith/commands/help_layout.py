@@ -51,6 +51,7 @@ def format_help(page: Page, prog: str, *, everything: bool, width: int) -> str:
     for title, options in _panels(shown, needed).items():
         group = parser.add_argument_group(title)
         for option in options:
+            # argparse would read a single % as the beginning of a format.
             text = (option.text if everything else option.summary).replace("%", "%%")
             if option.is_positional:
                 group.add_argument(option.name, metavar=option.typed, help=text)

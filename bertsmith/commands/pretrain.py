@@ -65,8 +65,8 @@ def describe_run(result: dict[str, Any]) -> str:
 def suggest_commands(result: Mapping[str, Any]) -> list[str]:
     """List commands that use the model.
 
-    The list is empty after a run that stayed on the plateau: the model has learned how frequent
-    tokens are, but not to use their context, so it is of no use yet.
+    The list is empty after a run that stayed on the first plateau of the loss. Such a model has
+    learned how frequent tokens are, but not to use their context, so it is of no use yet.
     """
     if find_plateau(result) is not None:
         return []

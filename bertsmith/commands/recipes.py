@@ -42,6 +42,7 @@ def recipe_kind(command: str) -> str:
 
 
 def _lines(recipes: dict[str, dict[str, str]]) -> Iterator[str]:
+    """Format the summaries of recipes, by kind and name, line by line."""
     for kind, summaries in recipes.items():
         yield f"bertsmith {USED_BY[kind]}"
         for line in align_columns(list(summaries.items()), str.ljust):

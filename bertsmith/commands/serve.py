@@ -118,6 +118,7 @@ def _describe_model(model: ModelInfo, requested_precision: str) -> str:
 
 
 def _describe_threads(model: ModelInfo) -> str:
+    """Say how many threads compute a model on a CPU; for other devices, name the device."""
     if model.device_name != "cpu":
         return model.device_name
     threads = count_noun(model.num_threads, "thread")

@@ -31,8 +31,8 @@ def compress(settings: CompressSettings) -> CompressionResult:
     """Write a smaller model, and measure it beside its source.
 
     Raises:
-        ConfigError: no method of compression is chosen or several are, layers or tokens would be
-            dropped that the model needs, an option says how to read data that is not given, or
+        ConfigError: no method of compression is chosen, or several are; layers or tokens would be
+            dropped that the model needs; an option says how to read data that is not given; or
             `out` may not be replaced.
         InputError: examples or texts cannot be read.
         CheckpointError: the folder is incomplete or not a BERT, or does not suit the corpus.

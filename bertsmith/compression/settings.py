@@ -1,4 +1,8 @@
-"""Settings for making a model smaller, and the data on which both models are measured."""
+"""Settings for making a model smaller, and the data on which both models are measured.
+
+Fields are options of `bertsmith compress`, and their docstrings its help; only --help-all shows
+those whose type is `Advanced`.
+"""
 
 from dataclasses import dataclass, field
 from pathlib import Path

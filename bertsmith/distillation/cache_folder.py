@@ -129,6 +129,7 @@ def load_array(path: Path, *, is_checked: bool = False) -> NDArray[Any]:
 
 
 def _compare_checksum(path: Path) -> None:
+    """Raise CheckpointError if a file's content differs from the checksum at its end."""
     try:
         with path.open("rb") as file:
             memory = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)

@@ -1,9 +1,9 @@
 """The objective of fine-tuning with a teacher: what the training loop asks for batches and losses.
 
-The loss has three terms: the task's own loss on the labels, the loss on the teacher's outputs as
-soft targets (Hinton et al. 2015), and the distance (1 - cosine) of the last-layer vectors of
-student and teacher (Sanh et al. 2019, section 2). `Task.distillation_loss` compares the outputs of
-two models; the rest is the same for all tasks.
+The loss has three terms. The first is the task's own loss on the labels, the second that on the
+teacher's outputs as soft targets (Hinton et al. 2015). The third is the distance (1 - cosine) of
+the last-layer vectors of student and teacher (Sanh et al. 2019, section 2).
+`Task.distillation_loss` compares the outputs of two models; the rest is the same for all tasks.
 
 For texts without labels the loss has only the two terms that use the teacher. Texts without labels
 are in micro-batches of their own. A step has texts with and without labels in proportion to their
@@ -165,6 +165,7 @@ class Distillation(Objective[BertModel, Batch]):
             outputs, from_teacher.outputs, batch, weights.soft_temperature
         )
         counts = self.counts(batch)
+        # `soft` is the summed loss and the number of predictions that agree.
         terms = {
             self.task.name: self._own_term(outputs, batch),
             "soft": LossTerm(*soft, counts["soft"], weights.soft_weight),

@@ -1,8 +1,8 @@
 """The objective of pre-training with a teacher: DistilBERT's three losses (Sanh et al. 2019).
 
-The terms of the loss (section 2) are masked LM, the loss on the teacher's predictions at masked
-tokens as soft targets, and the distance (1 - cosine) of the last-layer vectors of student and
-teacher. Batches are made as in pre-training.
+The loss (section 2 there) has three terms: `mlm`, masked LM; `soft`, the loss on the teacher's
+predictions at masked tokens as soft targets; and `hidden`, the distance (1 - cosine) of the
+last-layer vectors of student and teacher. Batches are made as in pre-training.
 """
 
 from dataclasses import asdict, replace

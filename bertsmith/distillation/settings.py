@@ -1,4 +1,9 @@
-"""Settings of distillation: a teacher, and a smaller student with its vocabulary."""
+"""Settings of distillation: a teacher, and a smaller student with its vocabulary.
+
+Fields are options of the command line, and their docstrings its help; only --help-all shows those
+whose type is `Advanced`. The class for tasks is `DistillSettings`, for a corpus
+`PretrainingStudentSettings`. `NOT_GIVEN` stands for a folder that the user did not name.
+"""
 
 import math
 from dataclasses import dataclass

@@ -1,7 +1,7 @@
 """The student of a distillation: a smaller model with the vocabulary of its teacher.
 
-A student is made of layers of the teacher, by default half of them, spread from the first to the
-last, like DistilBERT's one layer out of two (Sanh et al. 2019, section 3); or it is another model
+A student is made of layers of the teacher: by default half of them, spread from the first to the
+last, like DistilBERT's one layer out of two (Sanh et al. 2019, section 3). Or it is another model
 with the same vocabulary.
 """
 

@@ -102,6 +102,7 @@ class StoredRows:
         return self._part(part)[start : start + int(self.lengths[row])]
 
     def _part(self, part: int) -> NDArray[Any]:
+        """Return the array of a part, whose file is opened and checked at first."""
         if part not in self._parts:
             if len(self._parts) == MAX_OPEN:
                 self._parts.clear()

@@ -1,9 +1,10 @@
 """BERT (Devlin et al. 2019): token ids in, one vector per token and one per sequence out.
 
-The operations are those of the paper and the released code: three embeddings are summed, then each
-layer applies self-attention and feed-forward with GELU, each followed by a residual connection and
-LayerNorm ("post-LN"). Inside the model a batch is one packed row, [tokens, hidden]: the real tokens
-of all sequences, one after another. Padded tensors exist only in `BertModel.forward`.
+The operations are those of the paper and the released code. Three embeddings are summed; then each
+layer applies self-attention and feed-forward with GELU. Each of the two is followed by a residual
+connection and LayerNorm ("post-LN"). Inside the model a batch is one packed row, [tokens, hidden]:
+the real tokens of all sequences, one after another. Padded tensors exist only in
+`BertModel.forward`.
 """
 
 from collections.abc import Callable, Mapping
@@ -87,8 +88,8 @@ class BertModel(TrainableModel):
         some. Set it to read that layer's vectors or weights for all tokens, as distillation does.
         A model without layers has no last layer that could be computed for some."""
         self.is_batch_invariant = False
-        """Whether each sequence is computed in shapes that depend on itself alone, so that its
-        outputs have the same bytes in any batch: in fp32 on a CPU, by one thread or two."""
+        """Whether each sequence is computed in shapes that depend on itself alone. Its outputs then
+        have the same bytes in any batch: in fp32 on a CPU, by one thread or two."""
         self.load_report: LoadReport | None = None
         """Report of `load_model`, if the model was loaded."""
         self.apply(self.initialize)
@@ -159,8 +160,8 @@ class BertModel(TrainableModel):
         the word embeddings of the batch's ids.
 
         With `queries` "first" or "last", only the vectors of each sequence's first or last token
-        are returned, `[sequences, hidden]`, and the last layer is computed for these tokens only,
-        unless `computes_all_tokens` is set. That saves an eighth of the time of a model of 6
+        are returned, `[sequences, hidden]`. The last layer is then computed for these tokens only,
+        unless `computes_all_tokens` is set. This saves an eighth of the time of a model of 6
         layers, and a fifteenth of one of 12.
         """
         if queries != "all" and self.computes_all_tokens:

@@ -30,8 +30,9 @@ def rename_card(directory: Path) -> None:
     old, new = title["name"], directory.resolve().name
     card = TITLE.sub(lambda _: f"---\n\n# {new}\n", card, count=1)
     card = card.replace(f"- name: {json.dumps(old)}\n", f"- name: {json.dumps(new)}\n")
-    # A card names its folder in a shell command only for a model that generates text or for an ELMo
-    # (training/model_card.py), and `Predictor.save`, which calls this, has none of these.
+    # Shell commands in a card need no change. Only cards of models that generate text and of ELMos
+    # have one that names the folder (training/model_card.py), and `Predictor.save`, which calls
+    # this, saves neither.
     for call in ("load", "load_model"):
         card = card.replace(f'bertsmith.{call}("{old}")', f'bertsmith.{call}("{new}")')
     with atomic_write(path, "w") as file:

@@ -1,9 +1,10 @@
 """Neighbouring sequences of a packed row as a padded array of cells, and back.
 
-A packed row has queries, keys, values and contexts as [tokens, heads, size]. Attention by dense
-products takes them as [rows, heads, length, size], with one row of cells for each sequence. Index
-tables gather the heads of tokens straight into that order, and back, so every number and every
-gradient is moved only once in each direction, and not once to pad and once to transpose.
+A packed row has queries, keys, values and contexts (the outputs of attention) as [tokens, heads,
+size]. Attention by dense products takes them as [rows, heads, length, size], with one row of cells
+for each sequence. Index tables gather the heads of tokens straight into that order, and back. So
+every number and every gradient is moved once in each direction, and not twice, to pad and to
+transpose.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -114,8 +115,8 @@ class HeadTables:
     def in_row(self, step: int, starts: tuple[int, ...] = (0,)) -> Tensor:
         """Return for each vector of the cells its index in the row's list.
 
-        `step` is the number of vectors from one token to the next, at least `num_heads`. If a
-        token's vectors hold several arrays of heads, such as queries, keys and values, these arrays
+        `step` is the number of vectors from one token to the next, at least `num_heads`. A token's
+        vectors may hold several arrays of heads, such as queries, keys and values. These arrays
         begin at `starts`, and the table has the cells of all of them, one array after another.
         """
         if (step, starts) not in self._in_row:
@@ -292,8 +293,8 @@ def _group_by_array(
 ) -> list[tuple[int, int]]:
     """Divide rows into ranges `(begin, end)` that one call gathers, since each call takes time.
 
-    The rows of a range lie in one array, as the queries, keys and values that one product computes,
-    follow one another there, and go to the same cells.
+    The rows of a range follow one another in one array, and go to the same cells. Queries, keys and
+    values that one product computes are such rows.
     """
     ends = [
         end
@@ -327,9 +328,9 @@ def _gather(rows: Sequence[Tensor], first: int, cells: Cells) -> tuple[Tensor, .
     step = heads.stride(0) // size
     begin = heads.storage_offset()
     starts = tuple((row.storage_offset() - begin) // size for row in rows)
-    # A view of the array as a list of these vectors, from the first head of the block's first token
-    # in the first row to the last head of its last token in the last row. So one call gathers from
-    # all of `rows`, which as separate tensors would take a call each.
+    # A view of the array as a list of these vectors. It begins with the first head of the block's
+    # first token in the first row, and ends with the last head of its last token in the last row.
+    # So one call gathers from all of `rows`, which as separate tensors would take a call each.
     vectors = heads.as_strided(
         ((cells.num_tokens - 1) * step + starts[-1] + num_heads, size),
         (size, 1),

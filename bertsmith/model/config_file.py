@@ -161,9 +161,9 @@ def no_model_error(directory: Path) -> CheckpointError:
 def read_config(files: SmallFiles, *, to_classify: bool = False) -> dict[str, Any]:
     """Read the config.json of a folder.
 
-    Most are those of encoders. Others are of models that are not encoders as BERT is, which we call
-    systems beside BERT (`SYSTEM_KINDS`: a GPT, LSTM, ELMo, T5 or the Transformer of 2017, which
-    translates). Of these, only classifiers are read; with `to_classify` also those that can become
+    Most are those of encoders. Others are of *systems beside BERT* (`SYSTEM_KINDS`), models that
+    are not encoders as BERT is: a GPT, LSTM, ELMo, T5 or the Transformer of 2017, which translates.
+    Of these systems, only classifiers are read; with `to_classify` also those that can become
     classifiers, which are in `CLASSIFIER_MODULES`.
 
     Raises:
@@ -199,6 +199,7 @@ def read_config(files: SmallFiles, *, to_classify: bool = False) -> dict[str, An
 
 
 def _is_classifier(settings: Mapping[str, Any]) -> bool:
+    """Return whether a config.json is that of a sequence classifier, such as one on a GPT."""
     names = settings.get("architectures")
     family = family_of(settings)
     is_named = isinstance(names, list) and family.classifier in names

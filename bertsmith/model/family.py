@@ -100,8 +100,8 @@ class Family:
     """Fields of `keys` that transformers also reads by the field's own name (its `attribute_map`),
     where their key is missing."""
     values: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    """Maps a field whose values have other names in config.json to a table of its values: our name
-    of each is mapped to its name there, such as "first_token" to "cls" for the field "pooling"."""
+    """Maps a field whose values have other names in config.json to a table of these values. The
+    table maps our name of a value to its name there: "first_token" to "cls" for "pooling"."""
     whole_names: frozenset[str] = frozenset()
     """Hugging Face's names in `names` that no `.weight` follows: the tensor has this very name."""
     transposed_names: tuple[str, ...] = ()

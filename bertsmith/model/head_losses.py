@@ -67,9 +67,9 @@ def answer_loss(logits: Tensor, is_real: Tensor, starts: Tensor, ends: Tensor) -
     """Compute the mean loss of an answer's start and end from logits [batch, length, 2].
 
     It is an fp32 scalar. Only real tokens can be chosen: `is_real` is bool [batch, length]. (The
-    softmax of transformers' models includes padding.) `starts` and `ends` are int64 [batch];
-    positions at or beyond the length are ignored, as for answers that were cut off, and negative
-    ones count as 0, as in transformers.
+    softmax of transformers' models includes padding.) `starts` and `ends` are int64 [batch].
+    Positions at or beyond the length are ignored, as for answers that were cut off. Negative ones
+    count as 0. Both are as in transformers.
 
     Raises:
         InputError: no tensor, another shape, or a position at padding.

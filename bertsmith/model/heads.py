@@ -1,8 +1,8 @@
-"""Heads that compute logits.
+"""Heads: the modules that compute logits from the encoder's vectors.
 
-A head is applied only where something is predicted: pre-training gathers the masked positions
-first, since logits of a 30,000-token vocabulary at every position would be most of the work of a
-small model.
+A head is applied only where something is predicted. So pre-training gathers the masked positions
+first: logits of a 30,000-token vocabulary at every position would be most of the work of a small
+model.
 """
 
 from collections.abc import Callable

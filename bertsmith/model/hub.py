@@ -244,6 +244,7 @@ def _members(directory: Path) -> list[str]:
 
 
 def _describe_refusal(error: Exception) -> str:
+    """Say why the hub did not take a model, by the status of its response if there is one."""
     status = getattr(getattr(error, "response", None), "status_code", None)
     if status in (401, 403):
         return (

@@ -140,8 +140,9 @@ class QuantizationConstants(NamedTuple):
     below: Tensor
     """-1 / zero point: makes a row's minimum a scale."""
     shift: Tensor
-    """`MAGIC` plus the zero point, [columns]: `torch.addcmul` is slow if two of its three tensors
-    repeat one number in a row, and the reciprocal of the row's scale is such a tensor."""
+    """`MAGIC` plus the zero point, once for each column, [columns]. `torch.addcmul` is slow if two
+    of its three tensors repeat one number in a row. The reciprocals of the scales do, so this
+    tensor must not."""
     scale_of_lowest: Tensor | None
     """The scale with which the lowest number becomes the byte 0; None if that number is unknown."""
 
@@ -161,9 +162,9 @@ def constants_of(zero_point: int, columns: int, lowest: float | None) -> Quantiz
 def compute_weight_scales(weight: Tensor, *, in_pairs: bool) -> Tensor:
     """Compute the scale of each output's weights, fp32 `[out_features]`.
 
-    `in_pairs` keeps the sum of two neighbouring weights of one sign within 128 scales: 255 times
-    128 fits into the 16 bits in which processors without VNNI add two products (vpmaddubsw). That
-    makes scales a quarter larger (all-MiniLM-L6-v2); weights of 7 bits would double them.
+    Processors without VNNI add two products in 16 bits (vpmaddubsw). `in_pairs` keeps the sum of
+    two neighbouring weights of one sign within 128 scales, since 255 times 128 fits into 16 bits.
+    Scales are then a quarter larger (all-MiniLM-L6-v2); weights of 7 bits would double them.
     """
     largest = largest_pair_sums(weight) if in_pairs else weight.abs().amax(1)
     # Two weights of 63.5 scales are rounded to 64 each, so a sum of 127 becomes 128 at most.

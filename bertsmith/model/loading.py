@@ -267,8 +267,8 @@ def _warn_unused_parts(unused: Sequence[str], folder: ModelFolder) -> None:
     down = folder.family.names.get("layers.{i}.feed_forward.down")
     if down is None or folder.config.is_recurrent:
         return
-    # Stored names of weights in layers begin with this prefix and a number: that of the layer, in
-    # ALBERT that of its group, as `stored_layer` is then "0.albert_layers.1", for example.
+    # Stored names of weights in layers begin with this prefix and the layer's number. In ALBERT it
+    # is the number of the layer's group: there `stored_layer` is, for example, "0.albert_layers.1".
     prefix = down[0].partition("{i}")[0]
     numbers = {
         folder.config.stored_layer(number).partition(".")[0]

@@ -194,8 +194,9 @@ def sample_tokens(probabilities: Tensor, draws: Tensor) -> Tensor:
 
     Shapes: `probabilities` `[positions, vocabulary]`, `draws` fp32 `[positions]` in [0, 1). A
     position's token depends on its probabilities and draw alone, not on the device or on how
-    positions are divided. The sums of blocks of `SAMPLED_BLOCK` tokens give the block of the token,
-    and only that block is then searched: summing token by token would take several times as long.
+    positions are divided. First the sums of blocks of `SAMPLED_BLOCK` tokens give the block of the
+    token, then only that block is searched: summing token by token would take several times as
+    long.
     """
     vocab_size = probabilities.shape[-1]
     num_blocks = vocab_size // SAMPLED_BLOCK  # and the tokens that remain are a last, shorter one
@@ -288,8 +289,8 @@ def divergence_and_gradient(
     """Compute summed divergence and number of equal predictions in fp32.
 
     `logits` becomes the gradient, in place. Shapes: both [positions, classes], of any floating
-    type; probabilities are computed in fp32, on a CPU for so few positions at a time that they stay
-    in its cache.
+    type. Probabilities are computed in fp32; on a CPU, for so few positions at a time that they
+    stay in its cache.
     """
     size = max(1, len(logits))
     if logits.device.type == "cpu":

@@ -140,6 +140,7 @@ class ModelFolder:
         return self._read_tensors() if tensors is None else tensors
 
     def _read_tensors(self) -> dict[str, Tensor]:
+        """Read the weights, bring their names into canonical form, and check tied ones."""
         stored = without_wrappers(self.path, read_weights(self.path))
         stored = self.family.convert(self.files, stored)
         stored = without_common_prefix(self.path, stored, self.family)
@@ -196,7 +197,7 @@ class ModelFolder:
         """The pair head that the folder may hold, or None.
 
         transformers has one name for BERT's heads of both pair tasks, next sentence prediction and
-        sentence order. config.json says which it is, and if not, it is the former.
+        sentence order. config.json says if it is that of sentence order.
         """
         pair_heads = [name for name in PAIR_HEADS if name in self.family.heads]
         if len(pair_heads) < 2:

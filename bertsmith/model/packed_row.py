@@ -76,10 +76,10 @@ class PickedTokens:
     def first(cls, row: PackedRow, *, pads: bool) -> "PickedTokens":
         """Pick the first token of each sequence.
 
-        In the row of picked tokens each sequence has one token. With `pads` it gets the 16 cells of
-        `padded_length`, so attention on a CPU computes 16 queries in place of one: the fused kernel
-        rounds a single one differently in each thread, and a result may have to be the same in any
-        batch. Without `pads` the 15 others are saved.
+        In the row of picked tokens each sequence has one token. With `pads` this token gets the 16
+        cells of `padded_length`, so attention on a CPU computes 16 queries in place of one. The
+        fused kernel rounds a single query differently in each thread; with 16, a result is the same
+        in any batch. Without `pads` the work for the 15 others is saved.
         """
         columns = None if row.columns is None else row.columns[row.starts[:-1]]
         return cls._pick(row, row.starts[:-1], columns, pads)

@@ -46,6 +46,8 @@ class PackedView:
 
     @cached_property
     def blocks(self) -> list[Block]:
+        """The blocks of neighbouring sequences, of which attention computes one at a time."""
+        # On a CPU the scores of a block are held in memory; a GPU's kernel needs no array of them.
         max_scores = MAX_SCORES if self.keys.device.type == "cpu" else math.inf
         cut = cut_by_length if self.by_length else cut_blocks
         query_ranges = cut(self.queries.lengths, max_scores)

@@ -48,9 +48,9 @@ def can_prepack() -> bool:
 
 
 # oneDNN reorders a plain weight at each call. Reordered once, products are 15 to 20 % faster in
-# fp32 and 7 to 15 % in bf16 (one thread of a Zen 4). Where the processor does not multiply in bf16,
-# torch's own product takes 80 times as long as in fp32 (Zen 3): there a bf16 weight is packed as
-# fp32, and only the result is rounded. Such a model can be neither trained nor saved.
+# fp32 and 7 to 15 % in bf16 (one thread of a Zen 4). If the processor does not multiply in bf16,
+# torch's own product takes 80 times as long as in fp32 (Zen 3). So a bf16 weight is packed there as
+# fp32, and only the result is rounded. A prepacked model can be neither trained nor saved.
 def prepack(model: BertModel) -> None:
     """Replace the encoder's linear layers by prepacked ones of the same dtype, if torch can."""
     if can_prepack():

@@ -102,9 +102,9 @@ PAIR_TASKS = {
 }
 """Pair tasks, by their name in `--pairs`."""
 
-# The command line and recipes accept the names above, and those that modules of the user add later
-# (`ADDED_NAMES` in bertsmith/config.py). mypy cannot read a Literal that is computed, so for mypy
-# these types are `str`.
+# The command line and recipes accept the names above. They also accept names that modules of the
+# user add later (`ADDED_NAMES` in bertsmith/config.py). mypy cannot read a Literal that is
+# computed, so for mypy these types are `str`.
 if TYPE_CHECKING:
     ObjectiveName = str
     PairTaskName = str

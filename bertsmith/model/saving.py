@@ -92,9 +92,9 @@ def copy_folder(source: Path, out: Path, *, overwrite: bool = False) -> Path:
     """Copy a model's folder, without the checkpoints and earlier runs in it; return `out`.
 
     Raises:
-        ConfigError: `out` is a file, lies inside `source`, or exists and is not empty; with
-            `overwrite` the last only if it holds files that are not a model's, or `source` lies
-            inside it.
+        ConfigError: `out` is a file, lies inside `source`, or exists and is not empty. With
+            `overwrite`, a folder that is not empty is refused only if it holds files that are not a
+            model's, or if `source` lies inside it.
         CheckpointError: the folder `source` does not exist.
         InputError: a file cannot be copied, or `out` cannot be written.
     """

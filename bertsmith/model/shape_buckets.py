@@ -3,7 +3,7 @@
 On a CPU torch multiplies matrices by oneDNN. That library generates machine code for every product
 of a new shape, and packed batches differ in their number of tokens. On processors with AMX (matrix
 instructions of Intel) generating code takes 3 to 8 ms, several times as long as the product itself
-(4,000 x 128 by 128 x 128 in bf16: 0.5 ms); with exact row counts a tiny model trained only 16,000
+(4,000 x 128 by 128 x 128 in bf16: 0.5 ms). With exact row counts a tiny model trained only 16,000
 tokens a second. Padding rows start as zeros, and no result depends on them.
 """
 

@@ -92,6 +92,7 @@ class AlbertConfig(BertConfig):
 
     @property
     def shared_parts(self) -> Mapping[str, int]:
+        """The parts that layers share, such as "layers.0.attention", each with its last layer."""
         last_layers: dict[str, int] = {}
         for part in SHARED_PARTS:
             for number, first in enumerate(self.owners(part)):
