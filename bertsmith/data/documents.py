@@ -187,7 +187,7 @@ def _to_documents(text: str, report: SourceReport) -> Iterator[str]:
 
 
 def _is_visible(character: str) -> bool:
-    """Return whether BERT's cleaning keeps a character and it is not a space."""
+    """Return whether a character is no space, and is kept when BERT's tokenizer cleans a text."""
     if character.isspace() or character == "\ufffd":
         return False
     return not unicodedata.category(character).startswith("C")
@@ -226,6 +226,7 @@ def _iter_txt(lines: Lines) -> Iterator[str]:
 
 
 def _iter_jsonl(lines: Lines) -> Iterator[str]:
+    """Yield the text of each line's object; blank lines and rejected ones are left out."""
     for line in lines.whole():
         text = None if line.isspace() else _json_text(lines, line)
         if text is not None:

@@ -64,10 +64,12 @@ def class_names(examples: Sequence[Example], path: Path) -> tuple[str, ...]:
     Whole numbers among names are allowed, as in `1, 2, spam`; `mixed_labels` warns of them.
 
     Raises:
-        InputError: the labels cannot be classes, for one of three reasons: each row has a label of
-            its own, in more than `MAX_FRACTIONS` rows; there are more fractional numbers than that,
-            or some beside names; or one value has two spellings, such as `1` and `1.0`, `true` and
-            `True`, or `1` and `true` (among names, only if one label is a truth value).
+        InputError: the labels cannot be classes, for one of three reasons.
+
+            - Each row has a label of its own, in more than `MAX_FRACTIONS` rows.
+            - More than `MAX_FRACTIONS` labels are fractional numbers, or some are, beside names.
+            - One value has two spellings, such as `1` and `1.0`, `true` and `True`, or `1` and
+              `true`. If some labels are names, this counts only if one is a truth value.
     """
     # From the last example to the first, so that each label keeps its first row.
     first_rows = {example.label: example.row for example in reversed(examples) if example.label}
@@ -250,6 +252,7 @@ def label_flags(
 def _unknown_label(
     label: str | None, example: Example, names: Sequence[str], path: Path
 ) -> ExamplesError:
+    """Build the error for a label that is none of `names`, but may be another spelling of one."""
     value = _numeric_value(label or "")
     equal_names = (name for name in names if value is not None and _numeric_value(name) == value)
     equal_name = next(equal_names, None)

@@ -21,6 +21,7 @@ WORDS = {
     **dict.fromkeys(("single", "singleton", "unit", "unique"), "S"),
 }
 """Words that stand for the letters of schemes."""
+# Patterns that find in a label the letter of its scheme, or a word for this letter, and the type.
 LETTER_BEFORE = rf"(?P<letter>{LETTERS})\s*(?:{MARKS}|\s)\s*(?P<type>.+)"
 LETTER_BEHIND = rf"(?P<type>.+?)\s*{MARKS}\s*(?P<letter>{LETTERS})"
 TYPE_IN_BRACKETS = rf"(?P<letter>{LETTERS})\s*[(\[{{<]\s*(?P<type>.+?)\s*[)\]}}>]"

@@ -52,9 +52,9 @@ class ContextWindow:
 class WindowLabels:
     """Start and end positions of the answer in each row, int64 `[rows]`.
 
-    They are `CLS_POSITION` in a row without one. `num_cut` counts the windows that hold some of an
-    answer but not all of it, `num_unreachable` the questions whose answer is whole in none of their
-    windows.
+    In a row without an answer, both are `CLS_POSITION`. `num_cut` counts the windows that hold some
+    of an answer but not all of it. `num_unreachable` counts the questions whose answer is whole in
+    none of their windows.
     """
 
     start_positions: NDArray[np.int64]

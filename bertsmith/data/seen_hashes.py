@@ -34,7 +34,7 @@ class SeenHashes(ScratchFolder):
         distinct, first_indices = np.unique(np.array(hashes, np.uint64), return_index=True)
         is_distinct_new = np.ones(len(distinct), bool)
         for table in self._tables:
-            # Of a hash above all others in the table, any index will do: there is another hash.
+            # For a hash above all in the table any index will do, since a different hash is there.
             indices = np.minimum(np.searchsorted(table, distinct), len(table) - 1)
             is_distinct_new &= table[indices] != distinct
         if is_distinct_new.any():

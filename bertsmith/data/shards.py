@@ -66,7 +66,8 @@ class SplitWriter:
         self._document_lengths = np.zeros(0, np.int64)
 
     def add(self, block: DocumentBlock) -> None:
-        if not len(block.document_lengths):
+        """Write a block to the open shard, or to a new one; close the shard if it is long enough."""
+        if not len(block.document_lengths):  # such as the last block of an empty split
             return
         if self._shard is None:
             stem = f"{self._split}-{len(self._shards):05d}"
@@ -79,6 +80,7 @@ class SplitWriter:
             self._finish_shard()
 
     def _count_lengths(self, block: DocumentBlock) -> None:
+        """Count sentences and documents by their lengths in tokens, for the manifest."""
         # Number of tokens up to the end of each document, that is, of its last sentence.
         ends = np.cumsum(block.sentence_lengths)[np.cumsum(block.document_lengths) - 1]
         tokens_of_document = np.diff(ends, prepend=0)

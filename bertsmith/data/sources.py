@@ -83,8 +83,8 @@ def find_sources(paths: Iterable[str | Path]) -> tuple[list[Source], Counter[str
     """Find the files that `paths` name, sorted, each once.
 
     The counter has the number of files that are not read: `unsupported_files` in folders and globs,
-    and `repeated_files`, files that another path or link names as well. Hidden files in folders are
-    ignored.
+    which also counts vocabularies of tokenizers, and `repeated_files`, files that another path or
+    link names as well. Hidden files in folders are ignored.
 
     Raises:
         InputError: a path does not exist, or a folder, glob or file has nothing to read.

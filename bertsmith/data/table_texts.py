@@ -58,6 +58,7 @@ def iter_table(lines: Lines, *, quoted: bool) -> Iterator[str]:
 
 def _iter_rows(lines: Lines, quoted: bool) -> Iterator[tuple[int, list[str]]]:
     """Yield the rows that are not empty, each with its first line's number."""
+    # The default of 131,072 characters is too few for a document.
     csv.field_size_limit(max(csv.field_size_limit(), MAX_ROW_BYTES))
     row_lines = _RowLines(lines)
     if quoted:

@@ -43,7 +43,7 @@ class Windows:
 def window_spans(length: int, max_length: int, stride: int) -> list[tuple[int, int]]:
     """Divide `length` tokens into ranges `(start, end)` of at most `max_length` tokens.
 
-    Neighbouring ranges share `stride` tokens; the tokenizers library uses the word in the same way.
+    Neighbouring ranges share `stride` tokens, which have this name in the tokenizers library, too.
     The last range may share more tokens with the one before, so that it is as long as the others
     and has as much context.
 
