@@ -118,7 +118,7 @@ class GlueTaskFiles:
         return self.folder / "train.tsv"
 
     def dev_files(self) -> list[tuple[Path, str]]:
-        """List the eval files that exist; the best score on the first decides the weights."""
+        """List the eval files that exist; the weights with the best score on the first are kept."""
         listed = self.task.dev or (("dev.tsv", self.task.name),)
         files = [(self.folder / file, name) for file, name in listed]
         return [(path, name) for path, name in files if path.is_file()]
@@ -198,7 +198,7 @@ def iter_test_examples(path: Path, columns: tuple[str, ...]) -> Iterator[Example
         InputError: the file is not a table with these columns.
     """
     specs = [
-        ColumnSpec("index", "index", "1", ()),
+        ColumnSpec("index", "index", "1", ()),  # the first column
         *(ColumnSpec(name, "columns", name, (), may_be_empty=True) for name in columns),
     ]
 
@@ -207,6 +207,7 @@ def iter_test_examples(path: Path, columns: tuple[str, ...]) -> Iterator[Example
         return Example(text, next(iter(pair), None), record["index"][0], row)
 
     options = Columns(header="yes")
+    # can_skip: the command has no option to skip rows.
     return iter(RecordReader(path, options, lambda column_names: specs, parse, can_skip=False))
 
 

@@ -29,7 +29,7 @@ NUMBER_COLUMNS = (
 )  # fmt: skip
 """Columns that may hold predicted numbers. A label beside a score is the gold one."""
 NUMBERED_COLUMN = re.compile(r"predicted_(label|labels|value)(_\d+)?")
-"""Columns of predictions of several models, one after another, as `predict` names them."""
+"""Columns of predictions as `predict` names them; several in a file are those of several models."""
 
 
 def read_answers(path: Path) -> dict[str, str]:
@@ -107,7 +107,7 @@ class PredictedLabel:
     """Predicted label of a row.
 
     Attributes:
-        label: one label, a number, or several labels as one text (see `split_labels`).
+        label: one label, a number, or several labels as one text, such as `sport,news`.
         ordinal: number of the prediction in its file, from 1.
         row: the line of the gold file that the prediction names; 0 if it names none.
         text: the text that the prediction names; empty if it names none.
@@ -135,8 +135,8 @@ def read_labels(
         path: `.txt`, `.csv`, `.tsv`, `.jsonl`, `.json`, `.parquet` or `.xlsx`.
         columns: columns that may hold predictions. The first of them that the file has is read; it
             must be the same one in all lines.
-        several: whether a line may have any number of labels: several as one text (see
-            `split_labels`) or as a JSON list, or none.
+        several: whether a line may have any number of labels: several as one text, such as
+            `sport,news`, or as a JSON list, or none.
         delimiter: separator of columns, of a table that has it in its first row.
         text_column: the column or key with the text that a prediction is for.
 

@@ -66,7 +66,7 @@ class SplitWriter:
         self._document_lengths = np.zeros(0, np.int64)
 
     def add(self, block: DocumentBlock) -> None:
-        """Write a block to the open shard, or to a new one; close the shard if it is long enough."""
+        """Write a block to the open shard or to a new one; close the shard if it is long enough."""
         if not len(block.document_lengths):  # such as the last block of an empty split
             return
         if self._shard is None:
