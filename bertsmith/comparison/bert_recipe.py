@@ -94,7 +94,7 @@ class BertRecipe(Recipe[PretrainJob]):
         return (1 + EVALUATION_LIMIT) * training_seconds  # the second term is for evaluations
 
     def check_earlier(self, folder: RunFolder) -> None:
-        previous = folder.read_run()[CONFIG]
+        previous = folder.read_run()[CONFIG]  # the settings with which the run began
         with computing_on(self.training, folder) as machine:
             corpus = Corpus.open(self.job.corpus)
             config = resolve_pretraining(self.job, corpus, machine, previous=previous)

@@ -81,7 +81,7 @@ class ProductSpeeds:
 
 
 def measured_products() -> Measured[ProductSpeeds]:
-    """Return the speeds with torch's current number of threads, measured once."""
+    """Return the speeds with torch's current number of threads, stored on disk or measured now."""
     key = threads_key("products")
     return remember(key, measure_products, ProductSpeeds, is_wrong=_is_disproved)
 

@@ -18,10 +18,10 @@ from bertsmith.tokenization.chunk_table import (
     ChunkTable,
     Keys,
     chunk_keys,
-    pad,
+    pad_for_keys,
 )
 from bertsmith.tokenization.grouping import group_by_size
-from bertsmith.tokenization.normalize import clean, code_ranges
+from bertsmith.tokenization.normalize import clean_character, code_ranges
 from bertsmith.tokenization.piece_cutting import PieceCutter
 
 Ids = NDArray[np.int32]
@@ -47,7 +47,7 @@ def _kind(byte: int) -> int:
         return _PART
     if chr(byte) in code_ranges("PUNCTUATION"):
         return _PUNCTUATION
-    return _SPACE if clean(chr(byte)) == " " else _PART
+    return _SPACE if clean_character(chr(byte)) == " " else _PART
 
 
 class _IdRanges(dict[bytes, int]):
@@ -115,7 +115,7 @@ class BulkEncoder:
         """Encode the texts of a block; the results are as in `encode`."""
         if max(len(self._id_ranges), len(self._id_ranges.ids)) > MAX_KEPT:
             self._forget()
-        data = pad(b" ".join([b"", *texts, b""]))
+        data = pad_for_keys(b" ".join([b"", *texts, b""]))
         starts, lengths = self._cut(data)
         id_ranges = self._find(data.lower() if self._lowercase else data, starts, lengths)
         counts = id_ranges & _COUNT_MASK

@@ -81,7 +81,7 @@ class Keys(NamedTuple):
         return Keys(low, high, _hash_rows(low, high), self.long.repeat(MAX_CHUNK_BYTES))
 
 
-def pad(data: bytes) -> bytes:
+def pad_for_keys(data: bytes) -> bytes:
     """Lengthen data so that `chunk_keys` can read three whole 64-bit words from any place on."""
     return data.ljust((len(data) + 3 * 8) // 8 * 8)
 
@@ -89,7 +89,7 @@ def pad(data: bytes) -> bytes:
 def chunk_keys(data: bytes, starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> Keys:
     """Compute the keys of chunks of `data`, by their starts and lengths in bytes, int64 `[chunks]`.
 
-    `data` comes from `pad`.
+    `data` comes from `pad_for_keys`.
     """
     words = np.frombuffer(data, "<u8")
     first = starts >> 3

@@ -74,7 +74,7 @@ def character_class(*names: str, highest: int = 0x10FFFF) -> str:
 @cache
 def plain_spaces() -> str:
     """Build the inside of a character class of all characters that cleaning makes plain spaces."""
-    return "".join(re.escape(c) for c in code_ranges("WHITESPACE") if clean(c) == " ")
+    return "".join(re.escape(c) for c in code_ranges("WHITESPACE") if clean_character(c) == " ")
 
 
 @cache
@@ -89,7 +89,7 @@ def lowercase_letters() -> dict[str, str]:
     return letters
 
 
-def clean(char: str) -> str:
+def clean_character(char: str) -> str:
     """Remove controls and lone surrogates; make white space a plain space."""
     if char in code_ranges("REMOVED") or ord(char) in SURROGATE_CODES:
         return ""
@@ -233,7 +233,7 @@ class Normalizer:
         """Clean a character, or put spaces around a Chinese one."""
         if self.tokenize_chinese_chars and char in code_ranges("CHINESE"):
             return f" {char} "
-        return clean(char)
+        return clean_character(char)
 
     def _strip_and_lower(self, char: str) -> str:
         """Drop a decomposed character that is an accent; lower the case of others."""

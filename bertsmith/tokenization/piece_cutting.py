@@ -16,7 +16,7 @@ from bertsmith.tokenization.chunk_table import (
     NOT_FOUND,
     ChunkTable,
     chunk_keys,
-    pad,
+    pad_for_keys,
 )
 
 Ints = NDArray[np.int64]
@@ -38,7 +38,7 @@ class PieceCutter:
         """Cut chunks; a chunk that cannot be cut has no tokens.
 
         Args:
-            data: the bytes that hold the chunks, from `chunk_table.pad`.
+            data: the bytes that hold the chunks, from `chunk_table.pad_for_keys`.
             starts: the first byte of each chunk, int64 `[chunks]`.
             lengths: the number of bytes of each chunk, int64 `[chunks]`.
 
@@ -86,7 +86,7 @@ def _table(pieces: Mapping[str, int]) -> ChunkTable:
         for piece, id_ in pieces.items()
         if piece.isascii() and piece.isalnum() and len(piece) <= MAX_CHUNK_BYTES
     }
-    data = pad("".join(short).encode())
+    data = pad_for_keys("".join(short).encode())
     lengths = np.fromiter(map(len, short), np.int64, len(short))
     table = ChunkTable()
     keys = chunk_keys(data, np.cumsum(lengths) - lengths, lengths)

@@ -103,7 +103,7 @@ def merge_files(files: FilesToMerge) -> Path:
 
 
 @contextmanager
-def count_on(
+def count_on_cluster(
     executor: Executor,
     out: Path,
     paths: Sequence[str | Path],

@@ -20,7 +20,7 @@ from bertsmith.system.executor import Executor
 from bertsmith.system.processes import LocalProcesses
 from bertsmith.system.progress import progress_bar
 from bertsmith.tokenization.grouping import group_by_size
-from bertsmith.vocabulary.cluster_counting import UnitCounter, count_on
+from bertsmith.vocabulary.cluster_counting import UnitCounter, count_on_cluster
 from bertsmith.vocabulary.report import TokenizerReport
 from bertsmith.vocabulary.settings import LearningSettings
 from bertsmith.vocabulary.word_counts import WordCounts
@@ -74,7 +74,7 @@ def count_texts(
             errors=settings.errors,
             held_out_below=limit,
         )
-        counting = count_on(
+        counting = count_on_cluster(
             cluster.executor, cluster.folder, [*texts], settings.held_out, counter, report.learning
         )
     else:

@@ -2,14 +2,20 @@
 
 import numpy as np
 
-from bertsmith.tokenization.chunk_table import MAX_KEYS, NOT_FOUND, ChunkTable, chunk_keys, pad
+from bertsmith.tokenization.chunk_table import (
+    MAX_KEYS,
+    NOT_FOUND,
+    ChunkTable,
+    chunk_keys,
+    pad_for_keys,
+)
 from bertsmith.tokenization.wordpiece import WordPiece
 
 
 def numbered_keys(first, stop):
     starts = np.arange(0, 8 * (stop - first), 8)
     data = b"".join(b"%08d" % number for number in range(first, stop))
-    return chunk_keys(pad(data), starts, np.full(stop - first, 8))
+    return chunk_keys(pad_for_keys(data), starts, np.full(stop - first, 8))
 
 
 def test_a_full_table_finds_every_key():
@@ -39,6 +45,6 @@ def test_the_largest_vocabulary_cuts_words_like_the_ordinary_way():
     words = tokens[1::131]
     starts = np.arange(0, 5 * len(words), 5)
     cutter = wordpiece.cutter()
-    ids, counts = cutter.cut(pad("".join(words).encode()), starts, np.full(len(words), 5))
+    ids, counts = cutter.cut(pad_for_keys("".join(words).encode()), starts, np.full(len(words), 5))
     found = [tuple(part.tolist()) for part in np.split(ids, counts.cumsum())[:-1]]
     assert found == [wordpiece.ids(word) for word in words]

@@ -12,7 +12,7 @@ from tokenizers.normalizers import BertNormalizer
 from tokenizers.pre_tokenizers import BertPreTokenizer
 
 from bertsmith.tokenization import unicode_tables
-from bertsmith.tokenization.normalize import Normalizer, clean
+from bertsmith.tokenization.normalize import Normalizer, clean_character
 from bertsmith.tokenization.words import find_words, join_words
 
 SURROGATES = range(0xD800, 0xE000)
@@ -91,7 +91,7 @@ def test_other_rules():
 def test_nothing_but_white_space_is_left_out_and_no_word_holds_any(rule, text):
     places = find_words(text, rule)
     assert "".join(text[start:end] for start, end in places) == "".join(
-        char for char in text if clean(char) != " "
+        char for char in text if clean_character(char) != " "
     )
     assert all(start < end for start, end in places)
     assert all(end <= start for (_, end), (start, _) in pairwise(places))
