@@ -203,6 +203,7 @@ def _take_modules(args: list[str]) -> list[str]:
 
 
 def _describe_lack_of_memory(error: BaseException) -> str:
+    """Return the message about missing memory; it names options with which less is needed."""
     num_bytes = requested_bytes(error)
     amount = "" if num_bytes is None else f" for another {max(1, round(num_bytes / 1e6)):,} MB"
     problem = f"not enough memory{amount}"
@@ -394,7 +395,8 @@ def _subcommands(word: str) -> list[str]:
 
 
 def _describe_unknown(args: list[str]) -> str:
-    import difflib
+    """Return the message about a line whose first words are no command."""
+    import difflib  # only here, as it is rarely needed
 
     subcommands = [name.split()[1] for name in _subcommands(args[0])]
     if subcommands and len(args) == 1:

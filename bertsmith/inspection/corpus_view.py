@@ -69,6 +69,7 @@ def view_corpus(
     config = model.config
     statistics = StatisticsSum(config.num_layers, config.num_attention_heads)
     loaded = predictor.loaded
+    # The map shows the vectors that the folder of an encoder stands for, or means over the tokens.
     pooling = TextVectors.restore(loaded).pooling if loaded.folder.is_encoder else "mean"
     vectors = np.empty((len(rows), config.hidden_size), np.float32)
     label_head = None if has_labels else _label_head(predictor)
@@ -130,7 +131,9 @@ def _label_head(predictor: Predictor[Any]) -> str | None:
 def _read_examples(
     predictor: Predictor[Any], path: Path, columns: Any, num_texts: int, *, labelled: bool
 ) -> list[Any]:
+    """Read the first examples of a file: as the model's task reads them, or as plain texts."""
     definition = predictor.definition
+    # A sentence encoder reads any texts here: examples of its training have several texts each.
     if isinstance(definition, Task) and not isinstance(definition, Embed):
         # Columns of another class, such as the general `Columns` of `look`, do not fit the reader
         # of this task.

@@ -196,6 +196,7 @@ def _logits(
 def _decide_without_head(
     loaded: LoadedDefinition[Any], row: ShownText
 ) -> tuple[Kind, list[Decision]]:
+    """Decide by a linear head (a logistic regression on the frozen encoder), or not at all."""
     definition = loaded.definition
     if not isinstance(definition, LinearTask):
         return "none", []
@@ -214,6 +215,12 @@ def _decide_by_head(
     rows: Sequence[ShownText],
     logits: Sequence[NDArray[np.float32]],
 ) -> tuple[Kind, list[Decision]]:
+    """Return the kind of decisions that a head makes, and the decisions.
+
+    Args:
+        rows: the text as a row of tokens; of a multiple choice, one row for each choice.
+        logits: the head's logits for each row, fp32 [positions, outputs].
+    """
     definition, row = loaded.definition, rows[0]
     if head == "masked_lm":
         return "masks", _fill_masks(loaded, row, logits[0])
@@ -287,6 +294,7 @@ def _find_replaced(row: ShownText, logits: NDArray[np.float32]) -> list[Decision
     for position, (piece, probability) in enumerate(zip(row.pieces, probabilities, strict=True)):
         if piece.part is not None and probability >= MIN_REPLACED_PROBABILITY:
             target = Target.of(position, 0)
+            # `WRONG` is the color of what is wrong on any page.
             decisions.append(_decide_on_piece(piece, "replaced", probability, target, WRONG))
     return decisions
 

@@ -33,8 +33,9 @@ decision about 128 tokens, and a small model explains all decisions."""
 def explain(loaded: LoadedDefinition[Any], decided: TextDecisions) -> list[Attribution | None]:
     """Attribute the logits of the first decisions to the tokens; None for the other decisions.
 
-    The baseline has [MASK] in place of every word. A linear head needs neither a baseline nor
-    gradients, as its logits are sums over the tokens (`split_logits`).
+    The baseline has [MASK] in place of every word. A linear head, a logistic regression on a frozen
+    encoder, needs neither a baseline nor gradients: its logits are sums over the tokens
+    (`split_logits`).
     """
     linear = loaded.definition.linear if isinstance(loaded.definition, LinearTask) else None
     if linear is not None:

@@ -93,6 +93,11 @@ def write_look(path: Path, data: dict[str, Any]) -> None:
 
 
 def _template_values(data: dict[str, Any]) -> dict[str, Any]:
+    """Return the values of the page's template: the data as JSON, its language and its title.
+
+    Raises:
+        CheckpointError: a number in the data is not finite.
+    """
     try:
         text = json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     except ValueError:
@@ -142,9 +147,11 @@ def page_data(page: LookPage) -> dict[str, Any]:
         "alphabet": ALPHABET,
         "frames": [*frames, {"step": None, **_frame(page.decided)}],
         "neurons": plain_neurons([page.decided.layers.head_vectors]),
+        # Whether a layer hides words from others, as a decoder hides those that follow.
         "hidesWords": any(layer.pattern != FULL for layer in page.predictor.model.layers),
         "numSteps": page.num_steps,
         "saliency": list(map(plain_attribution, page.attributions)),
+        # A linear head is a logistic regression on the frozen encoder, whose saliency is exact.
         "isLinear": isinstance(page.predictor.definition, LinearTask),
         "without": without,
         "lens": page.lens,
@@ -174,6 +181,7 @@ def _frame(decided: TextDecisions) -> dict[str, Any]:
 
 
 def _map(corpus: CorpusView | None) -> dict[str, Any] | None:
+    """Return the map of texts; labels beyond the most frequent ones become `OTHERS`."""
     if corpus is None:
         return None
     counts = Counter(corpus.labels).most_common(MAX_MAP_LABELS)

@@ -137,6 +137,11 @@ def check_given_texts(text: str, pair: Sequence[str]) -> None:
 
 
 def _check_count(pair: Sequence[str], count: int, reason: str) -> None:
+    """Check that there are `count` second texts; `reason` says why, for the message.
+
+    Raises:
+        InputError: there are fewer or more.
+    """
     if len(pair) == count:
         return
     if not pair:
@@ -150,6 +155,7 @@ def _check_count(pair: Sequence[str], count: int, reason: str) -> None:
 def _read_example(
     definition: Any, tokenizer: Tokenizer, text: str, pair: Sequence[str], max_length: int
 ) -> ShownText:
+    """Read a text, or a pair of texts, as a classifier, a masked LM or an encoder reads it."""
     if len(pair) > 1:
         _check_count(pair, 1, "this model reads at most one second text")
     if isinstance(definition, Embed):
@@ -165,6 +171,7 @@ def _read_example(
 def _read_choices(
     tokenizer: Tokenizer, text: str, pair: Sequence[str], max_length: int
 ) -> list[ShownText]:
+    """Read a prompt with each of its choices, one row for each."""
     if len(pair) < 2:
         raise InputError(
             f"{option('pair')}: found {count_noun(len(pair), 'choice')}, but this model chooses "
@@ -202,6 +209,7 @@ def _read_row(
     example: Any,
     align: Align = _align_nothing,
 ) -> ShownText:
+    """Read one text, or two, as a row of tokens, and locate each token in its text."""
     encoding = tokenizer.encode(texts[0], texts[1] if len(texts) > 1 else None, max_length)
     pieces: list[ShownPiece] = []
     for id_, part, (start, end) in zip(
@@ -231,6 +239,7 @@ def _read_row(
 def _read_words(definition: Tag, tokenizer: Tokenizer, text: str, max_length: int) -> ShownText:
     """Read a text as words, as many as fit into the row with all of their tokens."""
     sentence: TaggedSentence = definition.example({"text": text})
+    # The token ids of the words, and the index of each word's first token.
     ((ids, word_starts),) = cut_words(tokenizer, [sentence.words])
     word_ends = np.append(word_starts[1:], len(ids))
     num_special = tokenizer.num_special_tokens(1)

@@ -266,6 +266,7 @@ def _frame(
 def _read_gpt(
     path: Path, text: str, pair: Sequence[str], max_length: int | None, device: str
 ) -> SystemInput:
+    """Load a GPT, and encode the text with the start token before it."""
     if pair:
         raise InputError(f"{option('pair')}: a GPT reads one text. Leave it out.")
     model = load_gpt(path).to(select_device(device)).requires_grad_(False)
@@ -300,6 +301,7 @@ def _read_encoder_decoder(
     max_length: int | None,
     device: str,
 ) -> SystemInput:
+    """Encode source and target; without a given target, the model writes it."""
     if len(pair) > 1:
         raise InputError(f"{option('pair')}: found {len(pair)} texts. Give one, the target.")
     model = model.to(select_device(device)).requires_grad_(False)
@@ -448,6 +450,7 @@ def _decide(inputs: SystemInput, outputs: SystemOutputs) -> list[Decision]:
 
 
 def _explain(inputs: SystemInput, decisions: Sequence[Decision]) -> list[Attribution | None]:
+    """Attribute the first decisions, as many as a limit on operations allows; None for others."""
     reader = inputs.reader
     num_tokens = sum(map(len, reader.sequences))
     num_weights = sum(part.numel() for layer in reader.layers() for part in layer.parameters())

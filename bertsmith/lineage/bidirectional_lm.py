@@ -65,6 +65,7 @@ class BidirectionalLanguageModelling(CorpusObjective[Elmo, Batch]):
         """
         ids = [np.concatenate([[self._first_id], row.ids, [self._last_id]]) for row in rows]
         batch = pack(ids).with_step_indices(step_indices)
+        # `pack` puts the longest row first: `order` has the row of each packed sequence.
         in_order = [rows[index] for index in batch.order]
         has_start = np.array([row.is_start for row in in_order])
         has_end = np.array([row.is_end for row in in_order])

@@ -51,6 +51,7 @@ class CausalLanguageModelling(CorpusObjective[LeftToRight, Batch]):
         for row in rows:
             end = [self._last_id] if row.is_end else []
             ids.append(np.concatenate([[self._first_id], row.ids, end]))
+        # `pack` puts the longest row first; the batch gives each the dropout of its index.
         batch = pack(ids).with_step_indices(step_indices)
         is_last = np.zeros(batch.num_tokens, dtype=bool)
         is_last[np.cumsum(batch.lengths) - 1] = True

@@ -191,7 +191,7 @@ def _initialize(module: nn.Module, config: ElmoClassifierConfig) -> None:
 
 FAMILY = Family(
     config=ElmoClassifierConfig,
-    heads=dict.fromkeys(CLASS_HEADS, MixHead),
+    heads=dict.fromkeys(CLASS_HEADS, MixHead),  # name of a head → the class that builds it
     names={  # our name of a module → its names in a folder
         "embeddings.word": ("word",),
         "layers.{i}.left_to_right": ("left_to_right.layers.{i}",),
@@ -208,5 +208,5 @@ FAMILY = Family(
     build_layers=lambda config: [ElmoLayer(config, i) for i in range(config.num_layers)],
     build_pooler=MixPooling,
     initialize=_initialize,
-    convert=_from_language_models,
+    convert=_from_language_models,  # is applied to a folder's weights before names are mapped
 )

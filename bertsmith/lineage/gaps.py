@@ -67,6 +67,7 @@ def predicts_gaps(model: TrainableModel) -> bool:
 
 
 def _gap_logits(model: TrainableModel, tokenizer: Tokenizer, gaps: Sequence[Gap]) -> Tensor:
+    """Compute logits of all tokens at each gap, [gaps, vocabulary], by the kind of the model."""
     if not predicts_gaps(model):
         raise ConfigError("The model predicts no tokens, so it cannot fill gaps.")
     if isinstance(model, BertModel):
@@ -99,6 +100,7 @@ def _masked_logits(model: BertModel, tokenizer: Tokenizer, gaps: Sequence[Gap]) 
     batch = pack([np.array(row, dtype=np.int64) for row in rows])
     positions = _gap_positions(batch, gaps)
     hidden = model.encode(batch.to(model.device)).index_select(0, positions.to(model.device))
+    # The output layer of this head has the weights of the word embedding.
     logits = model.heads["masked_lm"](hidden, model.embeddings.word.weight)
     return _restore_order(logits, batch.order)
 

@@ -153,6 +153,8 @@ class Gpt(TrainableModel):
         """Encode a packed batch to the last layer's vectors, `[tokens, hidden]`."""
         # From here on, `dropout` draws the mask of each sequence from its own random stream.
         set_dropout_sequences(batch.lengths, batch.step_indices)
+        # All layers share one view, in which each token sees those before it and itself. `columns`
+        # are the tokens' columns in the caller's padded rows, if there is padding between tokens.
         layout = RowLayout(batch.lengths, batch.input_ids.device, columns=batch.columns)
         views = [layout.view(CAUSAL)] * len(self.layers)
         return self._encode(batch.input_ids, batch.position_ids, views)

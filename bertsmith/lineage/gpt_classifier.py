@@ -169,7 +169,7 @@ LAYER = "transformer.h.{i}"
 
 FAMILY = Family(
     config=GptClassifierConfig,
-    heads=dict.fromkeys(CLASS_HEADS, GptHead),
+    heads=dict.fromkeys(CLASS_HEADS, GptHead),  # name of a head → the class that builds it
     names={  # our name of a module → its names in a Hugging Face folder
         "embeddings.word": ("transformer.wte",),
         "embeddings.position": ("transformer.wpe",),

@@ -166,8 +166,13 @@ def pretrain_system(
 ) -> dict[str, Any]:
     """Run a job, and return its summary with numbers about its data.
 
-    `measure` computes further metrics at each evaluation; only runs of a comparison have such a
-    function.
+    Args:
+        out: the folder of the run, in which the model will be.
+        resume: whether to continue the run in `out`.
+        overwrite: whether a new run may replace what is in `out`.
+        callbacks: objects that are told of each step and evaluation, such as a display.
+        resume_command: what the user does to resume the run, for messages.
+        measure: computes further metrics at each evaluation; only runs of a comparison have it.
 
     Raises:
         BertsmithError: settings, corpus or folder do not allow it (nothing was written), or the

@@ -150,6 +150,7 @@ def _initialize(module: nn.Module, config: RecurrentClassifierConfig) -> None:
 
 FAMILY = Family(
     config=RecurrentClassifierConfig,
+    # Name of a head → the class that builds it.
     heads=dict.fromkeys(CLASS_HEADS, ClassificationHead),
     names={  # our name of a module → its names in a folder
         "embeddings.word": ("word",),

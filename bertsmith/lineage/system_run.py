@@ -68,7 +68,9 @@ def loop_settings(
         "precision": machine.precision,
         # Without --eval-rows, `SystemRun.resolve` replaces this plan by one for the run's length.
         "evaluations": EvaluationPlan(
-            training.eval_rows or MAX_EVAL_ROWS, MAX_TIMES, training.eval_rows is None
+            rows=training.eval_rows or MAX_EVAL_ROWS,
+            times=MAX_TIMES,
+            is_limited=training.eval_rows is None,
         ),
         "num_shares": machine.num_shares,
         "eval_every": training.eval_every,
@@ -117,7 +119,12 @@ class SystemRun(Run[ResolvedSystem[DataT], dict[str, Any]], Generic[DataT]):
     """The training run of a system, in its folder.
 
     Args:
+        out: the folder of the run, in which the model will be.
         training: the settings of length, evaluation and hardware.
+        resume: whether to continue the run in `out`.
+        overwrite: whether a new run may replace what is in `out`.
+        callbacks: objects that are told of each step and evaluation, such as a display.
+        resume_command: what the user does to resume the run, for messages.
         measure: computes further metrics at each evaluation.
     """
 
@@ -166,6 +173,7 @@ class SystemRun(Run[ResolvedSystem[DataT], dict[str, Any]], Generic[DataT]):
         """
 
     def resolve(self, machine: Machine) -> ResolvedSystem[DataT]:
+        """Open the data and the newest checkpoint, and decide all settings."""
         checkpoint = self.newest_checkpoint()
         previous = self.folder.read_run()[CONFIG] if self.resume else None
         data = self.open_data()

@@ -342,11 +342,13 @@ class T5(EncoderDecoder):
         return RelativeBias(embedding.weight, max_distance, bidirectional=bidirectional)
 
     def _embed(self, input_ids: Tensor) -> Tensor:
+        # `fill_up` appends rows of zeros on a CPU, so that matrix products have few shapes.
         return fill_up(dropout(self.word(input_ids), self.config.dropout_rate, self.training))
 
     def _finish(self, hidden: Tensor, norm: nn.Module, num_tokens: int) -> Tensor:
         """Apply the norm and dropout after a stack, and remove padding rows."""
         hidden = norm(hidden)
+        # The rows after the tokens are those that `fill_up` has appended.
         return dropout(hidden, self.config.dropout_rate, self.training)[:num_tokens]
 
     def encode(self, source: TokenRow, step_indices: Sequence[int] = ()) -> Tensor:

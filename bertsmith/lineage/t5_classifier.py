@@ -185,6 +185,7 @@ KEYS: dict[str, str | None] = {
 
 FAMILY = Family(
     config=T5ClassifierConfig,
+    # Name of a head → the class that builds it.
     heads=dict.fromkeys(TEXT_TO_TEXT_HEADS, TextToTextHead),
     names={},  # `own_folder` loads and saves the weights
     architectures={  # heads of a model → its class in transformers

@@ -34,6 +34,7 @@ class TextWindows:
     def __init__(self, corpus: Corpus, length: int, seed: int) -> None:
         self.corpus = corpus
         self.length = length
+        # Positions in the text, about one for each `length` tokens, in a random order.
         self._anchors = Anchors(corpus.num_tokens, length, seed)
 
     @property

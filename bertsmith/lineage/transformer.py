@@ -202,6 +202,7 @@ class Transformer(EncoderDecoder):
         words = self.word(input_ids) * math.sqrt(self.config.d_model)
         sines = build_sines(self.config.max_position_embeddings, self.config.d_model, words.device)
         embedded = words + sines[position_ids].to(words.dtype)
+        # `fill_up` appends rows of zeros on a CPU, so that matrix products have few shapes.
         return fill_up(dropout(embedded, self.config.dropout, self.training))
 
     def encode(self, source: TokenRow, step_indices: Sequence[int] = ()) -> Tensor:

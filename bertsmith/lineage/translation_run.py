@@ -89,12 +89,19 @@ class TranslationRun(SystemRun[TranslationData]):
         """
         settings = self.settings
         self.training.check_length()
+        # A run is complete once its run.json has the key "result".
         self.folder.check(
             resume=self.resume, overwrite=self.overwrite, final_key="result", kind="fine-tuning"
         )
         check_outside(self.folder.path, settings.model, settings.tokenizer)
 
     def open_data(self) -> TranslationData:
+        """Load the tokenizer, or the model to continue, and encode the pairs of both tables.
+
+        Raises:
+            SettingError: `max_length` is more than the model reads.
+            BertsmithError: a folder cannot be loaded, or a table cannot be read.
+        """
         settings = self.settings
         start = None
         if settings.model is None:
@@ -318,6 +325,13 @@ def finetune_translation(
     resume_command: str = "the same call with resume=True",
 ) -> dict[str, Any]:
     """Train a model on pairs of texts, score it, and return the summary with the scores.
+
+    Args:
+        out: the folder of the run, in which the model will be.
+        resume: whether to continue the run in `out`.
+        overwrite: whether a new run may replace what is in `out`.
+        callbacks: objects that are told of each step and evaluation, such as a display.
+        resume_command: what the user does to resume the run, for messages.
 
     Raises:
         BertsmithError: settings, inputs or folder do not allow it (nothing was written), or the

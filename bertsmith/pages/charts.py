@@ -187,6 +187,7 @@ class Chart:
         return f"{self.title}. {'; '.join(descriptions)}."
 
     def _curve(self, series: Series) -> _Curve:
+        """Return the paths and dots of a series, by its style."""
         if not series.points:
             return _Curve(series, "", ())
         if series.style == "reference":

@@ -158,6 +158,7 @@ def measure_server(
 async def _measure(
     client: HttpClient, bodies: Sequence[bytes], seconds: float, seed: int, on_load: OnLoad
 ) -> BenchResult:
+    """Put one load after another on the server: callers that wait, then random times."""
     requests = [client.build_request(body) for body in bodies]
 
     async def wait_in_turn(name: str, callers: int, seconds: float) -> LoadResult:
@@ -197,6 +198,11 @@ async def _measure(
 
 
 async def _check_answer(client: HttpClient, request: bytes) -> None:
+    """Check that the server answers a first request with status 200.
+
+    Raises:
+        ConfigError: it does not, or there is no server.
+    """
     try:
         response = await client.send(request)
     except (OSError, ValueError) as error:

@@ -90,7 +90,7 @@ class Call:
                     size += len(chunk)
                     if size > limit * MAX_DISCARD_FACTOR:
                         break
-                    if size <= limit:
+                    if size <= limit:  # what comes beyond is read, but not kept
                         self.service.arriving_bytes.add(len(chunk))
                         num_held = size
                         chunks.append(chunk)

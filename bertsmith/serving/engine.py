@@ -112,6 +112,7 @@ class Engine:
         self._encodings: dict[int, TextEncoding] = {}
         """Requests that are not encoded yet, in the order of their turns."""
         self._requests: dict[int, _EncodedRequest] = {}
+        """Requests that are encoded and not yet answered."""
         self._last_request_id = 0
         self._busy_since = time.perf_counter()
         """The end of the last batch, or the time at which a request found the engine idle."""
@@ -177,6 +178,7 @@ class Engine:
         self._memory.add((SLICE_CHARACTERS - room) // CHARACTERS_LIKE_TOKEN)
 
     def _enqueue(self, encoding: TextEncoding) -> None:
+        """Put a request whose texts are all encoded into the queue."""
         request = encoding.request
         definition = encoding.definition
         assert definition is not None
@@ -317,6 +319,7 @@ def raw_outputs(definition: Definition, outputs: Any, encoded: EncodedExamples) 
 
 
 def _answers(request: _EncodedRequest) -> Answers | Refusal:
+    """Answer a request whose texts are all computed; refuse it if an output is not finite."""
     results = [request.results[index] for index in range(len(request.examples))]
     for index, (prediction, _) in enumerate(results):
         if isinstance(prediction, NotFinite):

@@ -64,6 +64,7 @@ def run_engine(
 
 
 def _run(connection: Connection, settings: EngineSettings) -> None:
+    """Load the models, send `Ready` or `Failed`, and let the engine compute what arrives."""
     # torch, and the modules that import it, are imported only here: the process is configured now.
     if settings.threads is not None:
         import_module("torch").set_num_threads(settings.threads)

@@ -74,6 +74,7 @@ class ResponseReader:
         return Response(self._status, bytes(self._bytes), False) if is_open_ended else None
 
     def _read_head(self) -> bool:
+        """Read the status and the headers; return whether all of them have arrived."""
         head, separator, rest = self._bytes.partition(b"\r\n\r\n")
         if not separator:
             return False
@@ -246,6 +247,7 @@ class HttpClient:
         return connection
 
     async def _exchange(self, connection: Connection, request: bytes) -> Response:
+        """Send a request on a connection, which is then kept for another one or closed."""
         is_reusable = False
         try:
             response = await connection.exchange(request)

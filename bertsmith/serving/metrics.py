@@ -51,6 +51,7 @@ class _Counters:
         self.values[name][tuple(labels.items())] += amount
 
     def collect(self) -> Iterator[Metric]:
+        """Yield the counters; the registry calls this method for each scrape."""
         for name, counts in self.values.items():
             metric = Metric(name, COUNTERS[name], "unknown")
             for labels, amount in counts.items():

@@ -99,6 +99,12 @@ def _describe(
     *,
     has_key: bool,
 ) -> dict[str, Any]:
+    """Describe a route and method as an operation of OpenAPI.
+
+    Args:
+        schema_of: the JSON schema of each type of a body or answer.
+        has_key: whether this route needs a key.
+    """
     words = re.findall(r"\w+", path)
     examples = operation.examples
     answer: dict[str, Any] = {"description": "The answer"}
@@ -134,6 +140,7 @@ def _describe(
 def _errors(
     operation: Operation, schema_of: Mapping[Any, Mapping[str, Any]], *, has_key: bool
 ) -> dict[str, Any]:
+    """Describe the errors of an operation, by their statuses."""
     statuses = {*operation.errors} | ({401} if has_key else set())
     retry = {"Retry-After": {"schema": {"type": "integer"}, "description": "Seconds to wait"}}
     return {

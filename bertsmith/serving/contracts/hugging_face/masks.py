@@ -113,6 +113,7 @@ def _target_ids(tokenizer: Tokenizer, targets: list[str] | str) -> tuple[int, ..
 
 
 def _target_id(tokenizer: Tokenizer, word: str) -> int:
+    """Return the id of a word: of the token with its name, or of the one token of its text."""
     where = f"parameters.targets: '{clip_text(word)}'"
     id_ = tokenizer.token_to_id(word)
     if id_ is None:

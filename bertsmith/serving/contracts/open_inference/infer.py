@@ -149,6 +149,7 @@ async def _infer_vectors(
 async def _infer_classes(
     call: Call, model: ModelInfo, texts: Mapping[str, list[Any]], parameters: TextParameters
 ) -> list[OutputTensor]:
+    """Return labels and probabilities, or of a regression model the score, of each text."""
     records = _rows_of(texts)
     answers = await call.compute(
         model, "predict", records, may_cut=parameters.truncate, field="text"

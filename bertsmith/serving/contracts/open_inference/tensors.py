@@ -170,6 +170,7 @@ def write_body(
 
 
 def _flatten(data: Any, where: str) -> Iterator[str]:
+    """Yield the strings of a string, or of lists that may be nested."""
     if isinstance(data, str):
         yield data
     elif isinstance(data, list):
@@ -182,6 +183,7 @@ def _flatten(data: Any, where: str) -> Iterator[str]:
 
 
 def _split_strings(data: bytes, where: str) -> Iterator[str]:
+    """Yield the strings of binary data, each written as its length and its bytes."""
     begin = 0
     while begin < len(data):
         end = begin + 4 + int.from_bytes(data[begin : begin + 4], "little")

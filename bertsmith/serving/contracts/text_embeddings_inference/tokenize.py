@@ -60,6 +60,7 @@ async def decode(call: Call) -> Response:
 def _tokens_of_all(
     texts: Sequence[str], tokenizer: Tokenizer, add_special_tokens: bool
 ) -> list[list[dict[str, Any]]]:
+    """Return a list of tokens for each text; their offsets count characters of the text."""
     rows = []
     for text in texts:
         encoding = tokenizer.encode(text)
@@ -89,6 +90,11 @@ def _tokens_of_all(
 def _texts_of_all(
     rows: Sequence[Sequence[int]], tokenizer: Tokenizer, skip_special_tokens: bool
 ) -> list[str]:
+    """Decode each list of ids to its text.
+
+    Raises:
+        Problem: 422 if the model has no such id.
+    """
     for id_ in chain.from_iterable(rows):
         if not 0 <= id_ < tokenizer.vocab_size:
             raise invalid(
