@@ -63,10 +63,10 @@ def main(argv: Sequence[str] | None = None) -> None:
     The exit code is 0, or 2 after a problem that the user can solve, or after a signal 128 plus its
     number: 130 after Ctrl-C, 143 after SIGTERM, 129 after SIGHUP.
     """
-    if argv is None:  # the process is this command's own, not that of a program that calls `main`
+    if argv is None:  # the process is this command's own: no program has called `main` with a line
         _check_folder()
         restart_in_utf8()
-    open_streams()  # those that are closed, on the null device
+    open_streams()  # closed streams are opened on the null device
     allow_any_character()  # characters that a stream's encoding lacks are replaced
     args = list(sys.argv[1:] if argv is None else argv)
     debug, quiet, verbose = (_remove_flag(args, *flags) for flags in GLOBAL_FLAGS)

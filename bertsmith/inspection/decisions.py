@@ -341,7 +341,10 @@ def _label_words(definition: Tag, row: ShownText, prediction: Any) -> list[Decis
 
 
 def _find_answers(row: ShownText, prediction: Any) -> list[Decision]:
-    """List the best answers, the predicted one first; their logit is that of start plus end."""
+    """List the best answers, the predicted one first.
+
+    The logit of an answer is the sum of the logits of its start and its end.
+    """
     decisions = []
     for candidate in prediction.candidates():
         tokens = row.tokens_of(1, candidate.start, candidate.end)

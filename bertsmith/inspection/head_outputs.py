@@ -53,8 +53,8 @@ def queries_of(model: BertModel, head: str) -> Queries:
 def apply_text_head(model: BertModel, head: str, token_vectors: Tensor) -> Tensor:
     """Compute the logits of a head that reads one token of each text, fp32 [copies, 1, outputs].
 
-    They are those of `apply_head`, but `token_vectors` are only the last layer's vectors of the
-    tokens that the head reads (`queries_of`), [copies, hidden].
+    The logits equal those of `apply_head`. But `token_vectors`, [copies, hidden], are the last
+    layer's vectors of only the tokens that the head reads (`queries_of`).
     """
     model.check_pooler()
     pooled = token_vectors if model.pooler is None else model.pooler.project(token_vectors)

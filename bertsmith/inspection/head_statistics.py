@@ -22,7 +22,7 @@ class HeadStatistics:
 
     The last axis has the order of `STATISTICS`. `previous` and `next` are means over the tokens
     that have such a neighbour. `distance` is the distance in tokens, averaged with the attention
-    weights; that of a neighbour is 1.
+    weights; a neighbour has the distance 1.
     """
 
     means: NDArray[np.float64]

@@ -74,7 +74,7 @@ def recording_vectors(modules: Iterable[nn.Module]) -> Iterator[list[VectorCall]
     calls: list[VectorCall] = []
 
     def watch(module: nn.Module, args: tuple[Any, ...]) -> tuple[Any, ...]:
-        """Replace the view, the only argument with a method `attend`, among those of a call."""
+        """Replace the view, the only argument of a call that has a method `attend`."""
         return tuple(
             WatchedView(argument, module, calls) if hasattr(argument, "attend") else argument
             for argument in args

@@ -19,7 +19,7 @@ from bertsmith.tasks.linear_head import LinearHead
 def split_logits(head: LinearHead, decided: TextDecisions) -> list[Attribution]:
     """Split the logit of each decision among the tokens; the baseline is its bias.
 
-    The vector of a token is that of the last layer, so it also depends on the other tokens. The
+    The vector of a token comes from the last layer, so it also depends on the other tokens. The
     contribution of a pair of neighbours is divided equally between the two.
     """
     vectors = decided.layers.vectors.double().cpu().numpy()

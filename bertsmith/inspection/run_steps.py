@@ -37,7 +37,7 @@ def look_at_steps(
 
     Args:
         rows: the text as a row of tokens; of a multiple choice, one row for each choice.
-        decided: the decisions of the model itself, whose order those of the checkpoints have.
+        decided: the decisions of the model itself; each checkpoint's are put into their order.
 
     Returns:
         The steps that were taken, and the number of all checkpoints.

@@ -34,11 +34,12 @@ MIN_INTEGRATION_POINTS = len(POINTS)
 POINTS_OF_SPLIT = 6
 """New points when a part is halved: the inner three of each half. Its ends are known already."""
 MAX_INTEGRATION_POINTS = 125
-"""Maximum number of points, unless the model is small: those of the whole path and 20 halvings."""
+"""Maximum number of points, unless the model is small: 5 of the whole path and 6 of each of 20
+halvings."""
 MAX_POINTS_OF_SMALL_MODEL = 4093
 """Maximum number of points for a small model. A ReLU makes gradients jump, so that each bend of the
-path needs parts of its own: a small Transformer whose logits differ by 0.016, while its words add
-and take away 0.73 in all, misses by 6 % at 509 points and by 0.2 % at 1,487."""
+path needs parts of its own. In a small Transformer, two logits differ by 0.016, while the words add
+and take away 0.73 in all. The sum misses by 6 % at 509 points, and by 0.2 % at 1,487."""
 TOLERANCE = 0.01
 """Largest error of the sum of the attributions, as a share of the difference of the logits."""
 SMALL_DIFFERENCE = 1e-3
@@ -115,8 +116,8 @@ class HeadReader:
         copies = len(words)
         batch, words = pack_copies(self.model, self.ids, self.type_ids, copies), words.flatten(0, 1)
         positions = sorted({position for target in targets for position, _ in target.cells})
-        # A head that reads one vector of the text, such as that of [CLS], needs the last layer only
-        # for the tokens `queries`; then `positions` is [0].
+        # A head that reads one vector of the text, such as the vector of [CLS], needs the last
+        # layer only for the tokens `queries`; then `positions` is [0].
         queries = queries_of(self.model, self.head)
         # `words` takes the place of the word vectors of the ids.
         if queries != "all":

@@ -181,7 +181,7 @@ def _read_choices(
     rows = [_read_row(tokenizer, (text, choice), max_length, example) for choice in pair]
     joined = EncodedTexts.concat([row.encoded.rows for row in rows])
     count = len(pair)
-    # One example, whose rows are those from 0 to `count`.
+    # One example, which has all the rows.
     encoded = EncodedExamples(joined, np.array([0, count]), num_parts=np.array([count]))
     return [replace(row, encoded=encoded, row=number) for number, row in enumerate(rows)]
 
@@ -255,7 +255,7 @@ def _read_words(definition: Tag, tokenizer: Tokenizer, text: str, max_length: in
     )
     encoded = definition.encode(tokenizer, [shown], max_length, labelled=False)
     row = encoded.rows.ids[0].tolist()
-    # At first all tokens are special ones; those of the words are replaced below.
+    # At first all tokens are special ones; below, the tokens of words take their places.
     pieces = [
         ShownPiece(format_token(tokenizer, id_, ""), None, 0, 0, n) for n, id_ in enumerate(row)
     ]

@@ -71,8 +71,8 @@ NUM_NEXT = 5
 class SystemInput:
     """A system and the texts that it is given, split into tokens.
 
-    `reader` holds the model and the token ids of the sequences that it reads: those of a text, or
-    of a source and a target. `pieces` are the tokens of each sequence, for people. `num_all` is the
+    `reader` holds the model and the token ids of the sequences that it reads: a text, or a source
+    and a target. `pieces` are the tokens of each sequence, for people. `num_all` is the
     number of all tokens before the sequences were cut. `next_id` is the token after the shown
     target: the end token if the target is whole; None if it is unknown, or if there is no target.
     """
@@ -157,7 +157,15 @@ def look_at_system(
     words: bool = False,
     language: str = "en",
 ) -> SystemLook:
-    """Look inside a system; `path` and `model_type` are those from which `inputs` were read.
+    """Look inside a system while it reads the texts of `inputs`.
+
+    Args:
+        path: the folder that `inputs` came from, whose checkpoints may be shown.
+        model_type: the `model_type` of the folder.
+        checkpoints: whether to look at the checkpoints of the folder's run as well.
+        without: names of attention heads such as "2.1"; the decisions without them are shown, too.
+        words: whether the page first shows words instead of tokens.
+        language: the language of the page, "en" or "zh".
 
     Raises:
         ConfigError: there is no such head.
@@ -233,7 +241,7 @@ def _look_at_steps(
 ) -> tuple[list[dict[str, Any]], int]:
     """Compute the frame of each shown checkpoint; also return how many checkpoints the run has.
 
-    All checkpoints read the same tokens, those that the model of the folder reads or writes.
+    All checkpoints read the same tokens: the ones that the model of the folder reads or writes.
 
     Raises:
         CheckpointError: there is no checkpoint, or one is damaged or of another model.

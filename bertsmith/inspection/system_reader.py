@@ -35,8 +35,8 @@ from bertsmith.lineage.transformer import Transformer
 class AttentionPart:
     """The attention of a stack of layers, from one sequence to another or to itself.
 
-    `rows` is the index of the sequence whose tokens attend, `columns` that of the sequence that
-    they attend to. `layers` is the number of layers, and `heads` that of the heads in each.
+    `rows` is the index of the sequence whose tokens attend, and `columns` the index of the sequence
+    that they attend to. Each of the `layers` layers has `heads` heads.
     """
 
     name: str

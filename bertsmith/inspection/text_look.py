@@ -152,7 +152,7 @@ def look_at_text(
         folder=_shown_path(predictor.loaded.folder.path),
         config=config,
         decided=decided,
-        # Labels are in the order of `decided`, so that the page can compare both.
+        # Labels are put into the order of `decided`, so that the page can compare both.
         without=decide(predictor, rows, heads, decided) if heads else None,
         without_heads=tuple(sorted(heads)),
         attributions=explain(predictor, decided),

@@ -65,8 +65,8 @@ class _Search:
 
         Args:
             candidates: log-probability, index in `sequences` and token, the likeliest first; at
-                most twice as many as beams. Candidates after the first `beams` are used only to
-                replace those that end.
+                most twice as many as beams. Candidates after the first `beams` are used only in
+                place of earlier ones that end their sequence.
             end: the token that ends a sequence; None if there is none.
             is_last: whether all sequences end here.
 

@@ -61,7 +61,7 @@ class BidirectionalLanguageModelling(CorpusObjective[Elmo, Batch]):
         """Pack rows; `targets` has the positions that predict, and the tokens that they predict.
 
         The entries of `targets` are `forward_positions`, `forward_labels`, `backward_positions` and
-        `backward_labels`, each int64 [predictions]. Positions are those of the packed row.
+        `backward_labels`, each int64 [predictions]. Positions are indices in the packed row.
         """
         ids = [np.concatenate([[self._first_id], row.ids, [self._last_id]]) for row in rows]
         batch = pack(ids).with_step_indices(step_indices)
@@ -100,7 +100,7 @@ class BidirectionalLanguageModelling(CorpusObjective[Elmo, Batch]):
         """Compute the metrics of each direction and of their mean loss on the eval rows.
 
         Each direction has loss (nats), accuracy, perplexity, and bits per byte.
-        `held_out_perplexity` is that of the mean loss.
+        `held_out_perplexity` is the perplexity of the mean loss.
 
         Args:
             results: the loss terms of each process, which evaluated a part of the rows.
@@ -120,7 +120,7 @@ class BidirectionalLanguageModelling(CorpusObjective[Elmo, Batch]):
 
 
 def perplexity(loss: float) -> float:
-    """Return e to the power of a loss in nats, at most that of `MAX_EXPONENT`.
+    """Return e to the power of a loss in nats, or of `MAX_EXPONENT` if the loss is larger.
 
     >>> round(perplexity(2.0), 3), perplexity(5_000.0) < math.inf
     (7.389, True)

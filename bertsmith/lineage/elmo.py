@@ -202,7 +202,10 @@ class Elmo(TrainableModel):
         self.characters = piece_characters(tokenizer, self.config.max_characters)
 
     def parameter_specs(self) -> list[ParameterSpec]:
-        """List the parameters; the LSTMs compute in fp32, as torch's do on a CPU."""
+        """List the parameters, with how each is stored and updated.
+
+        The LSTMs compute in fp32, as torch computes them on a CPU.
+        """
         specs = super().parameter_specs()
         lstms = ("left_to_right.", "right_to_left.")
         return [replace(spec, fp32_only=spec.name.startswith(lstms)) for spec in specs]
@@ -218,8 +221,8 @@ class Elmo(TrainableModel):
     def encode_layers(self, batch: Batch) -> list[Tensor]:
         """Encode a packed batch to all layers' vectors, each [tokens, 2 x hidden].
 
-        The first tensor has the vectors of the CNN twice. Each other tensor has those of a layer's
-        two LSTMs, one beside the other.
+        The first tensor has the vectors of the CNN twice. Each other tensor has the vectors of a
+        layer's two LSTMs side by side.
         """
         tokens, forward, backward = self._read(batch)
         pairs = [(tokens, tokens), *zip(forward, backward, strict=True)]
@@ -236,7 +239,7 @@ class Elmo(TrainableModel):
         return self.softmax(hidden)
 
     def _read(self, batch: Batch) -> tuple[Tensor, list[Tensor], list[Tensor]]:
-        """Return the tokens' vectors, and those of each layer of both directions.
+        """Return the CNN's vectors of the tokens, and each layer's vectors of each direction.
 
         All are [tokens, hidden].
         """

@@ -58,6 +58,7 @@ class ElmoClassifierConfig(BertConfig):
     eos_token_id: int | None = None
 
     model_type: ClassVar[str] = "elmo"
+    # The fields that must be 1 or more.
     sizes: ClassVar[tuple[str, ...]] = (
         "vocab_size",
         "hidden_size",
@@ -90,7 +91,7 @@ class PieceVectors(Embeddings):
 
 
 class ElmoLayer(nn.Module):
-    """One LSTM for each direction; their vectors are appended to those of the layers below."""
+    """One LSTM for each direction; their vectors are appended to the vectors of lower layers."""
 
     def __init__(self, config: ElmoClassifierConfig, number: int) -> None:
         super().__init__()
@@ -109,9 +110,10 @@ class ElmoLayer(nn.Module):
     ) -> Tensor:
         """Return the vectors of all layers up to this one, `[tokens, (number + 2) x 2 x size]`.
 
-        `hidden` has the vectors of all layers below, or in the first layer those of the pieces; it
-        may end in padding rows. `layout` has the lengths of the sequences. With `picked`, only the
-        vectors of these tokens are returned. There are no attention weights to record.
+        `hidden` has the vectors of all layers below, or in the first layer the vectors of the
+        pieces; it may end in padding rows. `layout` has the lengths of the sequences. With
+        `picked`, only the vectors of these tokens are returned. There are no attention weights to
+        record.
         """
         lengths = layout.row.lengths
         hidden = hidden[: sum(lengths)]
@@ -200,7 +202,7 @@ FAMILY = Family(
         **TASK_HEAD_NAMES,
     },
     architectures=own_architectures("Elmo"),  # heads of a model → its class
-    tied={},
+    tied={},  # stored tensor → the one that it equals
     # field → value if config.json omits it: 0, which the config refuses
     absent={"vocab_size": 0, "hidden_size": 0, "num_hidden_layers": 0},
     keys=RECURRENT_KEYS,  # field → its key in config.json

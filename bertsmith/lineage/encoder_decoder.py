@@ -74,7 +74,7 @@ class EncoderDecoder(TrainableModel):
         target: KeyValueCache,
         source: SourceCache,
     ) -> Tensor:
-        """Decode tokens that follow those of `target`, to vectors [tokens, hidden].
+        """Decode tokens that follow the tokens of `target`, to vectors [tokens, hidden].
 
         Their keys and values are added to `target`.
 

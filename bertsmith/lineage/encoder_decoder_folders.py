@@ -25,7 +25,7 @@ ENCODER_DECODER_FOLDERS = {
     "marian": EncoderDecoderFolder(load_transformer, save_transformer),
     "t5": EncoderDecoderFolder(load_t5, save_t5),
 }
-"""Maps the `model_type` in config.json to the functions; that of the Transformer is `marian`."""
+"""Maps the `model_type` in config.json to the functions; a Transformer has the type `marian`."""
 
 
 def find_encoder_decoder(path: str | Path) -> tuple[EncoderDecoderFolder, Path]:

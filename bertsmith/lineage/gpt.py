@@ -63,7 +63,7 @@ class GptConfig:
     eos_token_id: int | None = None
     pad_token_id: int | None = None
     """Not used here, but saved for other programs. `attention_mask` says which tokens are padding,
-    so this id may be that of the end token."""
+    so this id may be the end token's."""
 
     def __post_init__(self) -> None:
         check_sizes(self, SIZES if self.n_inner is None else (*SIZES, "n_inner"))
@@ -162,7 +162,7 @@ class Gpt(TrainableModel):
     def encode_new(
         self, input_ids: Tensor, lengths: tuple[int, ...], cache: KeyValueCache
     ) -> Tensor:
-        """Encode tokens that follow those of `cache`, to `[tokens, hidden]`.
+        """Encode tokens that follow the tokens of `cache`, to `[tokens, hidden]`.
 
         Their keys and values are added to the cache.
 

@@ -111,10 +111,10 @@ def _build_embeddings(config: GptClassifierConfig) -> Embeddings:
 
 
 def _read_tokenizer(files: SmallFiles, is_trained: bool) -> Tokenizer:
-    """Read the tokenizer; that of GPT-2 is allowed only if the folder has no trained classifier.
+    """Read the tokenizer; GPT-2's own is allowed only if the folder has no trained classifier.
 
     Raises:
-        CheckpointError: the tokenizer is missing or damaged; or it is that of GPT-2, and the
+        CheckpointError: the tokenizer is missing or damaged; or it is GPT-2's own, and the
             classifier was trained by another program, on rows without tokens around the text.
     """
     # Only GPT-2's own tokenizer puts no start token before a text (`has_start` is false).
@@ -135,7 +135,7 @@ def _initialize(module: nn.Module, config: GptClassifierConfig) -> None:
     Matrices whose output is added to the residual stream get a smaller standard deviation
     (Radford et al. 2019, section 2.3).
     """
-    # The general function sets a linear layer's bias to zero; that of `GptHead` has none.
+    # The general function sets a linear layer's bias to zero; the layer of `GptHead` has none.
     if not (isinstance(module, nn.Linear) and module.bias is None):
         initialize(module, config)
     narrow_std = config.initializer_range / math.sqrt(2 * config.num_hidden_layers)

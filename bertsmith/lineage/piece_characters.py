@@ -20,8 +20,8 @@ def piece_characters(tokenizer: Tokenizer, length: int) -> NDArray[np.int16]:
     """Return the characters of each piece, int16 [vocabulary, length], padded at the end.
 
     A piece of WordPiece has the characters that it has in the vocabulary, with `##`. A piece of
-    byte-level BPE or unigram has those of the text, with its space. Pieces of more than
-    `length - 2` bytes are cut.
+    byte-level BPE or unigram has the characters that it stands for in a text, with its space.
+    Pieces of more than `length - 2` bytes are cut.
     """
     table = np.full((tokenizer.vocab_size, length), PADDING, dtype=np.int16)
     text_marks = {tokenizer.cls_id: TEXT_BEGIN, tokenizer.sep_id: TEXT_END}

@@ -140,7 +140,7 @@ class SystemPretraining(SystemRun[SplitCorpus]):
             resolved.objective,
             replace(config, notes=notes),
             partial(_save, self.system, model, tokenizer),
-            facts={
+            facts={  # entries of the run's run.json
                 "command": self.system.command,
                 "settings": to_jsonable(self.job),
                 "data": resolved.facts,

@@ -110,7 +110,10 @@ class RecurrentLanguageModel(TrainableModel):
         self.layers = nn.ModuleList(cell(size, size) for _ in range(config.num_layers))
 
     def parameter_specs(self) -> list[ParameterSpec]:
-        """List the parameters; the layers compute in fp32, as torch's do on a CPU."""
+        """List the parameters, with how each is stored and updated.
+
+        The layers compute in fp32, as torch computes them on a CPU.
+        """
         specs = super().parameter_specs()
         return [replace(spec, fp32_only=spec.name.startswith("layers.")) for spec in specs]
 
@@ -171,7 +174,7 @@ def select_sequences(state: State, index: Tensor) -> State:
 def _order_by_time(
     lengths: tuple[int, ...], is_backward: bool = False
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Sort the tokens of a packed row by time step, and those of one step by sequence.
+    """Sort the tokens of a packed row by time step, and the tokens of one step by sequence.
 
     Args:
         lengths: the length of each sequence, the longest first.

@@ -57,6 +57,7 @@ class RecurrentClassifierConfig(BertConfig):
     eos_token_id: int | None = None
 
     model_type: ClassVar[str] = "recurrent"
+    # The fields that must be 1 or more.
     sizes: ClassVar[tuple[str, ...]] = ("vocab_size", "hidden_size", "num_hidden_layers")
     has_pooler: ClassVar[bool] = False
     has_position_embedding: ClassVar[bool] = False
@@ -94,7 +95,7 @@ class RecurrentLayer(nn.Module):
         record_weights: RecordWeights | None = None,
         picked: PickedTokens | None = None,
     ) -> Tensor:
-        """Return new vectors `[tokens, hidden]`; with `picked`, only those of these tokens.
+        """Return new vectors `[tokens, hidden]`; with `picked`, of these tokens only.
 
         `hidden` may end in padding rows; `layout` has the lengths of the sequences. There are no
         attention weights to record.
@@ -159,7 +160,7 @@ FAMILY = Family(
         **TASK_HEAD_NAMES,
     },
     architectures=own_architectures("Recurrent"),  # heads of a model → its class
-    tied={},
+    tied={},  # stored tensor → the one that it equals
     # field → value if config.json omits it: 0, which the config refuses
     absent={"vocab_size": 0, "hidden_size": 0, "num_hidden_layers": 0},
     keys=RECURRENT_KEYS,  # field → its key in config.json

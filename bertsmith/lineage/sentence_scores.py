@@ -132,7 +132,7 @@ class LeftToRightScorer(SentenceScorer):
 class BidirectionalScorer(SentenceScorer):
     """Scorer by an ELMo, whose two directions predict a token from those before or after it.
 
-    The log-likelihood of a sentence is the mean of those of the two directions.
+    The log-likelihood of a sentence is the mean over the two directions.
     """
 
     def __init__(self, model: Elmo, tokenizer: Tokenizer, max_length: int | None = None) -> None:

@@ -123,7 +123,7 @@ def new_elmo_config(settings: ElmoSettings, tokenizer: Tokenizer) -> ElmoConfig:
 def new_t5_config(settings: T5Settings, tokenizer: Tokenizer) -> T5Config:
     """Build the config of a new T5, each stack as deep and wide as a BERT of its size.
 
-    Its sentinels have the ids after those of the tokenizer.
+    Its sentinels, the tokens that stand for gaps, have the ids after the tokenizer's.
     """
     size = PRESETS[settings.preset]
     width, layers = size["hidden_size"], size["num_hidden_layers"]

@@ -230,7 +230,7 @@ def remove_copy(
 
 
 def _check_kind(folder_map: FolderMap[Any], file: Path, settings: Mapping[str, Any]) -> None:
-    """Refuse a config.json of another model than that of the map.
+    """Refuse a config.json of another kind of model than the map describes.
 
     Raises:
         CheckpointError: an entry differs; a `ModelKindError` if it is of another kind.

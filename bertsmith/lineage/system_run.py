@@ -152,7 +152,7 @@ class SystemRun(Run[ResolvedSystem[DataT], dict[str, Any]], Generic[DataT]):
 
     @abstractmethod
     def resolve_config(self, data: DataT, machine: Machine) -> SystemConfig:
-        """Decide the settings that the user left open, except those of the evaluations."""
+        """Decide the settings that the user left open, except the plan of the evaluations."""
 
     @abstractmethod
     def build_objective(self, config: SystemConfig, data: DataT) -> SystemObjective:

@@ -117,15 +117,15 @@ class T5Config:
     def query_factor(self) -> float:
         """The power of two next to the square root of `d_kv`.
 
-        The query weights of our model are those of its folder times this factor. T5 does not scale
-        scores, so the query weights in a folder are smaller than others, and AdamW would change
-        them by too much.
+        Our model has the query weights of its folder times this factor. T5 does not scale scores,
+        so the query weights in a folder are smaller than other weights, and AdamW would change them
+        by too much.
         """
         return 2.0 ** round(math.log2(self.d_kv) / 2)
 
     @property
     def query_scale(self) -> float:
-        """The number that queries are multiplied by, so that scores are those of T5, not scaled.
+        """The factor of queries, with which scores are not scaled, as in T5.
 
         It undoes two factors: an `AttentionView` divides scores by the square root of `d_kv`, and
         the query weights contain `query_factor`.

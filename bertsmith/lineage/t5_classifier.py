@@ -52,6 +52,7 @@ class T5ClassifierConfig(BertConfig):
     eos_token_id: int = 1
 
     model_type: ClassVar[str] = "t5"
+    # The fields that must be 1 or more.
     sizes: ClassVar[tuple[str, ...]] = ("vocab_size", "hidden_size", "num_hidden_layers")
     has_pooler: ClassVar[bool] = False
     has_position_embedding: ClassVar[bool] = False
@@ -192,7 +193,7 @@ FAMILY = Family(
         **own_architectures("T5"),
         **{frozenset({head}): "T5ForConditionalGeneration" for head in TEXT_TO_TEXT_HEADS},
     },
-    tied={},
+    tied={},  # stored tensor → the one that it equals
     # field → value that transformers assumes if config.json omits it
     absent={"vocab_size": 32128, "hidden_size": 512, "num_hidden_layers": 6},
     keys=KEYS,

@@ -187,7 +187,7 @@ class TranslationRun(SystemRun[TranslationData]):
             resolved.objective,
             replace(config, notes=notes),
             partial(_save, data.folder, model, data.tokenizer),
-            facts={
+            facts={  # entries of the run's run.json
                 "command": COMMAND,
                 "settings": to_jsonable(self.settings),
                 "data": resolved.facts,
@@ -302,7 +302,7 @@ def score_generation(
 ) -> dict[str, float]:
     """Generate the targets of the first pairs greedily, and compare them with the table's.
 
-    `exact_match` is the share of generated targets that equal those of the table token for token.
+    `exact_match` is the share of generated targets that equal the table's, token for token.
     """
     longest = max(map(len, pairs.targets))
     num_right = 0

@@ -281,7 +281,7 @@ def compute_texts(
 
     Returns:
         An iterator of (prediction, raw outputs), in the order of requests and indices. The raw
-        outputs are those that `raw_outputs` describes.
+        outputs are as `raw_outputs` describes them.
     """
     first_request = selections[0][0]
     definition = first_request.definition

@@ -1,7 +1,7 @@
 """The service behind all routes: models by name, and answers to texts.
 
-It checks the limits on waiting texts, sends the texts to the engine (the process that computes),
-and waits for their answers until the client closes the connection or the time-out is over. A
+It checks the limits on waiting texts, and sends the texts to the engine, the process that computes.
+Then it waits for their answers, until the client closes the connection or the time-out is over. A
 request that gets no answer raises a `Problem`, which has a status of HTTP and a sentence.
 """
 

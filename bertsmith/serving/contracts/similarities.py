@@ -12,7 +12,7 @@ from bertsmith.tasks.similarity import compute_similarity
 
 
 class SentencesToCompare(Struct, forbid_unknown_fields=True):
-    """A sentence, and those that it is compared with."""
+    """A sentence, and the sentences that it is compared with."""
 
     source_sentence: str
     sentences: list[str]

@@ -23,8 +23,8 @@ class QuestionAndContext(Struct, forbid_unknown_fields=True):
 class AnswerParameters(Struct, forbid_unknown_fields=True, frozen=True):
     """Parameters of question answering.
 
-    `align_to_words`, `doc_stride`, `max_question_len` and `max_seq_len` are ignored, since windows
-    and alignment are those of training.
+    `align_to_words`, `doc_stride`, `max_question_len` and `max_seq_len` are ignored: long contexts
+    are read in windows as in training.
     """
 
     top_k: TopK = None

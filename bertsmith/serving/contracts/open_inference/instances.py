@@ -20,7 +20,7 @@ class InstancesBody(Struct, forbid_unknown_fields=True):
 
 
 async def answer_description(call: Call) -> Response:
-    """Describe a model, with the fields of KServe's first protocol and with those of OpenAI."""
+    """Describe a model, with the fields of KServe's first protocol and OpenAI's fields."""
     model = call.model
     return answer_json(
         {

@@ -33,7 +33,7 @@ def optional_names(model: ModelInfo) -> tuple[str, ...]:
 
 
 def check_inputs(model: ModelInfo, tensors: Mapping[str, Strings]) -> dict[str, list[Any]]:
-    """Return the entries of each tensor; those of `choices` are lists.
+    """Return the entries of each tensor: texts, or in the tensor `choices` lists of texts.
 
     Raises:
         Problem: 400 without a text, or 422 if a tensor is missing, unknown or of another shape.
