@@ -201,7 +201,7 @@ async def _check_answer(client: HttpClient, request: bytes) -> None:
     """Check that the server answers a first request with status 200.
 
     Raises:
-        ConfigError: it does not, or there is no server.
+        ConfigError: the answer has another status, or there is no server.
     """
     try:
         response = await client.send(request)

@@ -264,7 +264,7 @@ def split_url(url: str) -> SplitResult:
     """Split the URL of a server.
 
     Raises:
-        ConfigError: it names no server, or is not HTTP.
+        ConfigError: the URL names no server, or is not that of HTTP.
     """
     try:
         parts = urlsplit(url)

@@ -56,7 +56,7 @@ WAITING_SHARE = 1 / 3
 refused at once (429), instead of after the time-out (503)."""
 MAX_LOADS = 3
 """Largest number of times that the models are loaded if files of their folders change meanwhile.
-Then the server starts all the same, as it may be a file that no model has, such as a journal."""
+Then the server starts anyway: the changing file may be none of a model's, such as a journal."""
 RESTART_PAUSES = (0.0, 2.0, 8.0, 30.0)
 """Seconds before each new start of an engine that ended or failed to start. There are at most this
 many starts within `COUNTED_SECONDS`; then the server gives up."""

@@ -1,5 +1,6 @@
 """Linear heads: the shares of the tokens add up to the logits of the prediction."""
 
+import shutil
 from dataclasses import replace
 
 import numpy as np
@@ -11,6 +12,7 @@ from bertsmith.errors import ConfigError
 from bertsmith.finetuning.linear_run import finetune_linear
 from bertsmith.inspection.look import look
 from bertsmith.tasks.auto import load
+from bertsmith.tasks.linear_head import CorpusWeights
 from bertsmith.tasks.text_classification import Classify
 
 TEXT = "the film was good good and not a bad film ."
@@ -25,7 +27,7 @@ def folder(request, tmp_path_factory):
     return settings.out
 
 
-def test_shares_add_up_to_the_logits_of_the_prediction(folder):
+def check_shares(folder):
     result = look(folder, TEXT, device="cpu")
     predictor = load(folder, device="cpu", precision="fp32")
     encoded = predictor.encode_examples([predictor.example({"text": TEXT})])
@@ -37,6 +39,21 @@ def test_shares_add_up_to_the_logits_of_the_prediction(folder):
         bias = predictor.definition.linear.bias[number]
         assert each.baseline_logit == pytest.approx(bias)
         assert each.values.sum() == pytest.approx(each.logit - bias)
+
+
+def test_shares_add_up_to_the_logits_of_the_prediction(folder):
+    check_shares(folder)
+
+
+def test_shares_of_a_head_that_learned_from_a_corpus_add_up(folder, tmp_path):
+    copied = shutil.copytree(folder, tmp_path / "with-corpus")
+    linear = load(copied, device="cpu").definition.linear
+    rng = np.random.default_rng(1)
+    shapes = ((linear.ngrams.vocab_size, 2), linear.ngram_weights.shape)
+    of_tokens, of_ngrams = (rng.normal(size=shape).astype(np.float32) for shape in shapes)
+    corpus = CorpusWeights(of_tokens, linear.ngrams, of_ngrams)
+    replace(linear, corpus=corpus).save(copied)
+    check_shares(copied)
 
 
 def test_a_word_that_tells_the_label_has_the_largest_share(folder):
