@@ -178,7 +178,7 @@ def _check_is_one_model(predictor: Predictor[Any]) -> None:
     if isinstance(definition, AveragedTask):
         one = path / MEMBERS_FOLDER / definition.folder_names[0]
         raise CheckpointError(
-            f"{path}: it holds {len(definition.others) + 1} models, whose probabilities are "
+            f"{path}: it holds {len(definition.folder_names) + 1} models, whose probabilities are "
             f"averaged. Look at one of them: {one}."
         )
 

@@ -22,6 +22,7 @@ from bertsmith.errors import CheckpointError, ConfigError
 from bertsmith.finetuning.linear_run import finetune_linear
 from bertsmith.finetuning.run import finetune
 from bertsmith.finetuning.series import finetune_repeatedly
+from bertsmith.inspection.look import look
 from bertsmith.model.config_file import own_settings, read_config
 from bertsmith.model.head_names import LINEAR_HEAD_FILE, LINEAR_MEMBER, MEMBERS_FOLDER
 from bertsmith.system.small_files import SmallFiles
@@ -190,6 +191,11 @@ def test_faults_of_the_corpus_are_told_before_anything_is_trained(base, tmp_path
     with refuses(ConfigError, "--out", str(base.corpus), worded=False):
         finetune_repeatedly(Classify, replace(base, out=base.corpus / "out"))
     assert not out.exists()
+
+
+def test_the_linear_head_counts_among_the_models_that_are_not_looked_into(base, whole):
+    with refuses(CheckpointError, "3 models", worded=False):
+        look(base.out, "a good film")
 
 
 def test_a_corpus_without_a_use_is_refused(base):
