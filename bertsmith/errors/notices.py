@@ -42,9 +42,9 @@ def warn_once(message: str, state: object = None) -> None:
 def _levels_to_caller() -> int:
     """Count the frames from this function's caller to the line that called bertsmith.
 
-    That line is in the frame before the package's outermost one. The skip_file_prefixes of Python
-    3.12 is not used, since it would stop at frames of other libraries, such as decorators, that are
-    between the package's own.
+    That line is in the frame before the package's outermost one. Python 3.12 has an argument
+    skip_file_prefixes for this. It is not used, since it would stop at a frame of another library
+    between the package's own frames, such as one of a decorator.
     """
     frame: FrameType | None = sys._getframe(1)
     level = outermost = 0

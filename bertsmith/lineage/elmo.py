@@ -5,8 +5,8 @@ read these vectors from left to right and predict the next word; others read fro
 predict the word before. Both directions share the vectors and the softmax layer. A task reads a
 learned mix of all layers (Peters et al. 2018, sections 3.1 and 3.2).
 
-In place of words our ELMo reads pieces, the tokens of a subword vocabulary, so that it predicts the
-same tokens as the other models here. The CNN reads each different piece of a batch once. The
+In place of words our ELMo reads pieces, the tokens of a subword vocabulary. So it predicts the same
+tokens as the other models here. The CNN reads each different piece of a batch once. The
 released code clips the cells' states and outputs; torch's LSTM cannot, so ours are not clipped.
 """
 

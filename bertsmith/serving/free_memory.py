@@ -1,11 +1,11 @@
 """The decision when the engine gives the system back the memory that its arrays no longer use.
 
 Batches of different sizes leave holes between arrays, and so do long texts, whose words are many
-small objects. Under full load an engine of all-MiniLM-L6-v2 with two threads, each with a heap of
-its own, grew from 513 to 666 MB in two minutes (a Zen 5). The engine now has one heap, and gives
-free memory back. Most of that memory is needed again by the next batch. So under load the engine
-gives memory back only if the process has grown; after each fixed number of batches, the size of
-the process would go up and down all the time.
+small objects. An engine of all-MiniLM-L6-v2 had two threads, each with a heap of its own. Under
+full load it grew from 513 to 666 MB in two minutes (a Zen 5). The engine now has one heap, and
+gives free memory back. Most of that memory is needed again by the next batch. So under load the
+engine gives memory back only if the process has grown; after each fixed number of batches, the size
+of the process would go up and down all the time.
 """
 
 import os

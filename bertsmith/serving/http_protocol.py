@@ -7,8 +7,8 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 MAX_HEADER_BYTES = 65_536
 SENDING_SECONDS = 30.0
-"""Seconds that a client has to send the headers of a request, or the rest of a body that nobody
-reads since the request is answered already."""
+"""Seconds that a client has to send the headers of a request. It has as many to send the rest of a
+body whose request is already answered, so that nobody reads the rest."""
 UNREAD_SECONDS = 60
 """Seconds that an answer may wait for a client that does not read it."""
 

@@ -1,11 +1,12 @@
 """Load on a server for measurements: requests at random times, or callers that await each answer.
 
-In an open loop, requests are due at the times of a Poisson process, like those of many independent
-people, whether or not the server has answered earlier ones. Latency counts from the time at which
-a request was due, so it includes waiting behind a slow request. In a closed loop, a caller waits
-for each answer. So callers send less while the server stalls, and their latencies leave out the
-worst times ("coordinated omission", G. Tene, How NOT to Measure Latency, 2013). Therefore closed
-loops measure throughput here; latency is shown only for a single caller, who never finds a queue.
+In an open loop, requests are due at the times of a Poisson process, like requests of many
+independent people. They do not wait for the answers to earlier requests. Latency counts from the
+time at which a request was due, so it includes waiting behind a slow request. In a closed loop, a
+caller waits for each answer. So callers send less while the server stalls, and their latencies
+leave out the worst times ("coordinated omission", G. Tene, How NOT to Measure Latency, 2013).
+Therefore closed loops measure throughput here; latency is shown only for a single caller, who never
+finds a queue.
 """
 
 import asyncio
