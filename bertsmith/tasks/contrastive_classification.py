@@ -95,7 +95,7 @@ class ContrastiveTask(LabelTask[PredictionT]):
     group_size: int = 16
     """Number of texts that are compared with each other: those of a step."""
 
-    name = "contrast"  # of the loss in the journal
+    name = "contrast"  # of the loss among a run's metrics
     heads: ClassVar[tuple[str, ...]] = ()  # the loss reads the encoder's vectors
 
     def encode(

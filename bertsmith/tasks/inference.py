@@ -111,8 +111,9 @@ class LoadedModel:
             ConfigError: this machine has no such device or precision.
         """
         folder = read_folder(self.folder.path)
-        # An estimator's temporary folder is deleted when the first `ModelFolder` of it is freed.
-        # This finalizer does nothing, but its argument, the first one, lives as long as `folder`.
+        # The folder may be the temporary one of an estimator (a class with scikit-learn's methods),
+        # which is deleted when its first `ModelFolder` is freed. This finalizer does nothing, but
+        # its argument, the first one, lives as long as `folder`.
         weakref.finalize(folder, lambda first: None, self.folder)
         return load_for_inference(
             folder,

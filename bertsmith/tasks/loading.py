@@ -33,8 +33,8 @@ def load_predictor(
     training. `long_texts` ("window" or "cut") and `stride`, the overlap in tokens, change that.
 
     Raises:
-        CheckpointError: the folder is incomplete, or its model was not fine-tuned for a task that
-            is registered.
+        CheckpointError: the folder is incomplete, or its model was not fine-tuned for a task of
+            bertsmith, or one of the user's that is imported.
         ConfigError: this machine has no such device or precision, or options for long texts are
             given and the task reads no windows.
     """

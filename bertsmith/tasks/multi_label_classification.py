@@ -82,7 +82,7 @@ class MultiLabel(LabelTask[LabelsPrediction]):
     """The names of the columns if labels were given as a matrix of 0 and 1; otherwise None."""
 
     titles = ("labels, with probabilities", "text", "second text")  # of the columns of predictions
-    name = "classify"  # of the command, and of the loss in the journal
+    name = "classify"  # of the command, and of the loss among a run's metrics
     baselines = MultiLabelBaselines()
     heads: ClassVar[tuple[str, ...]] = ("multi_label",)
     cell_types: ClassVar = {"labels": str, "probabilities": str}  # columns added to a table

@@ -86,7 +86,7 @@ class Choose(Task[ChoiceExample, ChoicePrediction]):
     """The columns that the model was trained on, which it looks for in other files."""
 
     titles = ("number", "probability", "prompt", "choice")  # of the columns of predictions
-    name = "choose"  # of the command, and of the loss in the journal
+    name = "choose"  # of the command, and of the loss among a run's metrics
     baselines = ChoiceBaselines()
     noun = "prompt"  # of an example, in messages
     target_phrase = "with choices"  # follows the number of examples in messages

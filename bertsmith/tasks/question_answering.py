@@ -196,7 +196,7 @@ class Answer(Task[Question, AnswerPrediction]):
     """Language by whose rules predicted answers are compared with right answers."""
 
     titles = ("answer", "probability", "question", "passage")  # of the columns of predictions
-    name = "answer"  # of the command, and of the loss in the journal
+    name = "answer"  # of the command, and of the loss among a run's metrics
     baselines = AnswerBaselines()
     noun = "question"  # of an example, in messages
     settings = AnswerSettings

@@ -102,7 +102,7 @@ class Regress(TextTask[NumberPrediction]):
     """The `activation` of the teacher, which distillation applies to the teacher's outputs."""
 
     titles = ("value", "text", "second text")  # of the columns of predictions
-    name = "regress"  # of the command, and of the loss in the journal
+    name = "regress"  # of the command, and of the loss among a run's metrics
     baselines = NumberBaselines()
     are_classes_named = False  # numbers of classes in a table are numbers
     target_phrase = "with numbers"  # follows the number of examples in messages

@@ -246,7 +246,7 @@ class Embed(Task[RelatedTexts, Vectors]):
     folder: SentenceFolder = field(default_factory=lambda: SentenceFolder("mean"))
     """Pooling, normalization and length, as sentence-transformers stores them."""
     loss: str = "contrastive"
-    """A loss of the catalog, or "module:function". It is imported only for training, because a
+    """A loss of bertsmith, or "module:function". It is imported only for training, because a
     model's folder may come from anywhere."""
     temperature: float = 0.05
     """Temperature by which all losses but `cosine` divide similarities."""
@@ -260,7 +260,7 @@ class Embed(Task[RelatedTexts, Vectors]):
     """The columns that the model was trained on, which it looks for in other files."""
 
     titles = ("cosine", "text", "second text")  # of the columns of predictions
-    name = "embed"  # of the command, and of the loss in the journal
+    name = "embed"  # of the command, and of the loss among a run's metrics
     noun = "pair"  # of an example, in messages
     baselines = VectorBaselines()
     cell_types: ClassVar = {"cosine": float}  # the column added to a table
@@ -298,7 +298,7 @@ class Embed(Task[RelatedTexts, Vectors]):
             train_source,
             columns,
             kind_of_loss(settings.loss),  # None: as the columns of the file say
-            # No loss of the catalog reads the negatives of scored pairs, but a user's own loss may.
+            # No loss of bertsmith reads the negatives of scored pairs, but a user's own loss may.
             keeps_negatives=is_own_loss(settings.loss),
         )
         examples = reader.read(settings.limit)

@@ -210,7 +210,7 @@ class Task(TaskHooks[ExampleT, PredictionT]):
     """A task that is trained and scored: a frozen dataclass."""
 
     name: ClassVar[str]
-    """The NAME of `bertsmith finetune NAME`; also the name of the loss in the journal."""
+    """The NAME of `bertsmith finetune NAME`; also the name of the loss among a run's metrics."""
     target_phrase: ClassVar[str] = ""
     """Words that follow "100 examples" in messages, such as "with choices"; empty for a task with
     `labels`, which are counted instead."""

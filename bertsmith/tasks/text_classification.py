@@ -82,7 +82,7 @@ class Classify(LabelTask[ClassPrediction]):
     loss: ClassLoss = ClassLoss()  # noqa: RUF009 - frozen
     """The loss, with the class weights that the user asked for."""
 
-    name = "classify"  # of the command, and of the loss in the journal
+    name = "classify"  # of the command, and of the loss among a run's metrics
     baselines = ClassBaselines()
     settings = ClassifySettings
     heads: ClassVar[tuple[str, ...]] = ("classify", "multi_label")  # a model has one of them

@@ -103,7 +103,7 @@ class Tag(Task[TaggedSentence, TagPrediction]):
     """The type of labels that were passed in memory; None if they were strings."""
 
     titles = ("text, with its labels",)  # of the column of predictions
-    name = "tag"  # of the command, and of the loss in the journal
+    name = "tag"  # of the command, and of the loss among a run's metrics
     baselines = WordBaselines()
     noun = "sentence"  # of an example, in messages
     settings = TagSettings
