@@ -1,6 +1,6 @@
 """Classification with few labels: vectors of texts with the same label are brought together.
 
-The encoder learns from pairs of labelled texts, of which few texts make many: the cosine of a pair
+The encoder learns from pairs of labelled texts; few texts make many pairs. The cosine of a pair
 should be 1 if both have the same label, and else 0 (SetFit, Tunstall et al. 2022, section 3). A
 step compares all texts of its batch with each other, so that each text is encoded once for all of
 its pairs. The head is fitted to the trained vectors afterwards (finetuning/contrastive_run.py).
@@ -60,6 +60,7 @@ def pair_loss(vectors: Tensor, similarity: Tensor) -> Tensor:
     are_different_texts = ~torch.eye(len(vectors), dtype=torch.bool, device=vectors.device)
     share_a_label = (similarity > 0) & are_different_texts
     share_none = (similarity == 0) & are_different_texts
+    # The mean over no pair is 0.
     means = [
         (errors * pairs).sum() / pairs.sum().clamp(min=1) for pairs in (share_a_label, share_none)
     ]
