@@ -1,8 +1,8 @@
 """The list of commands, each with its step from text to model and its modules.
 
-A command has two modules of its name: one in `commands/settings/`, which parses its line, and one
-in `commands/`, whose `main` does the work. The first needs no torch, so that help and messages
-about mistakes appear at once; the second is imported once the line is parsed.
+A command has two modules of its name. That in `commands/settings/` parses the command line. It
+needs no torch, so that help and messages about mistakes appear at once. That in `commands/` is
+imported once the line is parsed, and its `main` does the work.
 """
 
 import importlib

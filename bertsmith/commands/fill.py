@@ -23,7 +23,7 @@ def main(settings: Settings, line: Sequence[str]) -> None:
     )
     print_note(filler.loaded.precision_note)
     filler.unknown_tokens.is_reported = True  # the warning is printed with the result
-    text = decode_argument(settings.text)
+    text = decode_argument(settings.text)  # without bytes that are not UTF-8
     prediction = filler.with_options(top=settings.top)(text)
     warn_unknown(filler.unknown_tokens.rate, "the text")
     if prediction.is_truncated:

@@ -1,4 +1,7 @@
-"""Layout of a command's help by argparse: common options with --help, all with --help-all."""
+"""Layout of a command's help by argparse: common options with --help, all with --help-all.
+
+Options are listed in groups, called panels.
+"""
 
 import re
 import shutil
@@ -29,7 +32,7 @@ def format_help(page: Page, prog: str, *, everything: bool, width: int) -> str:
     width = max(width, MIN_WIDTH)
     shown = [option for option in page.options if everything or not option.is_advanced]
     needed = [option for option in shown if option.is_required]
-    needed.sort(key=lambda option: not option.is_positional)
+    needed.sort(key=lambda option: not option.is_positional)  # positional ones first
     usage_words = [option.typed.replace(" ", UNBROKEN) for option in needed]
     usage_words += [
         f"[{option.typed}]" for option in shown if option.is_positional and option not in needed

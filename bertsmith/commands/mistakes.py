@@ -20,7 +20,11 @@ NUMBERS = {"INT": (int, "a whole number"), "NUMBER": (float, "a number")}
 
 
 def find_mistake(args: Sequence[str], options: Sequence[Option], prog: str) -> str | None:
-    """Describe the first mistake in a command line that tyro refused; None if none is found."""
+    """Describe the first mistake in a command line that tyro refused; None if none is found.
+
+    Flags are checked first, one after the other: one that does not exist, or has a wrong value or
+    none. Then the words that are left are checked, and whether all needed options are given.
+    """
     flags = {option.name: option for option in options if not option.is_positional}
     rest = deque(option_words(args))
     later_words = args[len(rest) + 1 :]  # those behind `--`, which are no options

@@ -29,7 +29,7 @@ from bertsmith.training.workers.rank_group import RankGroup, join_ranks
 def run_on_ranks(
     launch: Launch, work: Callable[[], None], line: Sequence[str], threads: int | None
 ) -> None:
-    """Run `work` on rank 0, while the other ranks compute for it; end all with its exit code.
+    """Run `work` on rank 0, while the other ranks compute for rank 0; end all with its exit code.
 
     A rank that loses its connection to rank 0 ends with exit code 1.
 

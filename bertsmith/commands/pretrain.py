@@ -66,7 +66,7 @@ def suggest_commands(result: Mapping[str, Any]) -> list[str]:
     """List commands that use the model.
 
     The list is empty after a run that stayed on the first plateau of the loss. Such a model has
-    learned how frequent tokens are, but not to use their context, so it is of no use yet.
+    learned how frequent tokens are, but not yet to use their context.
     """
     if find_plateau(result) is not None:
         return []

@@ -14,8 +14,9 @@ from bertsmith.training.run_folder import RunFolder
 def resume_command(line: Sequence[str]) -> str:
     """Return the typed command line with `--resume`, and without `--overwrite`.
 
-    On several ranks, a shell comment is added: with the launcher before the command, the ranks
-    continue the run; without it, one machine alone does.
+    If a launcher such as torchrun started this process as one of several ranks, a shell comment is
+    added: with the launcher before the command, the ranks continue the run; without it, one machine
+    alone does.
     """
     command = shlex.join(with_resume(line))
     if read_launch() is None:

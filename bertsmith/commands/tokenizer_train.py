@@ -48,7 +48,11 @@ def main(settings: Settings, line: Sequence[str]) -> None:
 def report_as_json(
     settings: TokenizerSettings, out: Path, learned: LearnedVocabulary, report: TokenizerReport
 ) -> dict[str, Any]:
-    """Return the report of a new tokenizer in the folder `out` as plain JSON values."""
+    """Return the report of a new tokenizer in the folder `out` as plain JSON values.
+
+    `report` counts the texts that were learned from (`learning`), and those on which the fit was
+    measured (`measuring`).
+    """
     return {
         "out": str(out),
         "settings": asdict(settings),
@@ -81,6 +85,7 @@ def training_lines(
     dropped = learned.dropped_characters
     examples = " ".join(list(dropped)[:SHOWN_CHARACTERS])
     seconds = sum(report.seconds.values())
+    # WordPiece alone can be learned by several rules.
     rule = settings.rule if settings.kind == "wordpiece" else settings.kind
     yield f"{out}: {len(learned.tokens):,} tokens by {rule}, in {seconds:.1f} s"
     yield f"read        {describe_source(report.learning)}"

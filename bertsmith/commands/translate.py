@@ -21,7 +21,7 @@ def main(settings: Settings, line: Sequence[str]) -> None:
     if settings.beams is not None:
         beam_search = BeamSearch(settings.beams, settings.length_penalty)
     if settings.file is None:
-        texts = list(map(decode_argument, settings.texts))
+        texts = list(map(decode_argument, settings.texts))  # without bytes that are not UTF-8
     else:
         texts = [text.rstrip("\r\n") for text in iter_lines(settings.file)]
     generator = TextToTextGenerator.load(settings.model, settings.device)

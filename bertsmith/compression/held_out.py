@@ -31,6 +31,7 @@ def open_corpus(path: Path, tokenizer: Tokenizer) -> Corpus:
         CheckpointError: the corpus was built with another tokenizer.
     """
     corpus = Corpus.open(path)
+    # A fingerprint is a hash of a tokenizer's vocabulary and settings.
     if corpus.tokenizer_fingerprint != tokenizer.fingerprint:
         raise CheckpointError(
             f"{path}: built with another tokenizer than the model's (fingerprint "
@@ -43,8 +44,8 @@ def open_corpus(path: Path, tokenizer: Tokenizer) -> Corpus:
 def corpus_objective(path: Path, model: BertModel, tokenizer: Tokenizer) -> Pretraining:
     """Build the pre-training objective that fits the heads of a model.
 
-    It is masked LM, and a pair task such as next sentence if the model has a head for it and the
-    corpus has pairs of sentences.
+    It is masked LM. A pair task, such as next sentence prediction, is added if the model has a head
+    for it and the corpus has pairs of sentences.
 
     Args:
         path: a folder of `bertsmith corpus build`.
@@ -70,8 +71,8 @@ def corpus_objective(path: Path, model: BertModel, tokenizer: Tokenizer) -> Pret
 def measure_held_out(objective: Pretraining, kept_ids: Tensor | None, unk_id: int) -> Measure:
     """Build a function that measures any model on the same held-out rows.
 
-    A model whose vocabulary has only the tokens of `kept_ids` reads the rows in its own ids. Other
-    models, such as the one that is made smaller, read them as they are.
+    For a model whose vocabulary has only the tokens of `kept_ids`, the ids in the rows are replaced
+    by the ids of that vocabulary. Other models, such as the original, read the rows unchanged.
 
     Args:
         objective: gives the rows, in ids of the whole vocabulary, and computes losses.

@@ -126,6 +126,7 @@ def sample_texts(settings: VocabularySettings, source: SourceModel) -> list[str]
         # `first_of` stops after some number of characters, so that measuring takes little time.
         return first_of(itertools.islice(beginnings, RANDOM_TEXTS), len)
     corpus = open_corpus(source.corpus, source.tokenizer)
+    # The index of each document's first token in the corpus, and the end of the last document.
     starts = corpus.sentence_starts[corpus.document_starts]
     documents = list(itertools.pairwise(starts.tolist()))[:RANDOM_TEXTS]
     rows = [corpus.token_ids(start, min(end, start + RANDOM_TOKENS)) for start, end in documents]

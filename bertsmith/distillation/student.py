@@ -73,6 +73,7 @@ def check_vocabularies(
     Raises:
         CheckpointError: the vocabularies differ; the message names a difference.
     """
+    # A fingerprint is a hash of a tokenizer's vocabulary and settings.
     if teacher_tokenizer.fingerprint == student_tokenizer.fingerprint:
         return
     difference = first_difference(teacher_tokenizer, student_tokenizer) or (

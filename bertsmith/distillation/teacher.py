@@ -35,7 +35,7 @@ class Teacher(Protocol):
     def prepare(self, batch: Batch) -> Batch:
         """Add the targets that `outputs` needs.
 
-        It is called in the process that makes the batch, which may be another one than computes it.
+        It is called in the process that makes the batch; another process may compute with it.
         """
         ...
 

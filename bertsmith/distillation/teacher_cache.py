@@ -154,7 +154,7 @@ def _reopen(
     """Build a `StoredTeacher` in another process, which may be on another machine.
 
     Raises:
-        ConfigError: this machine does not see the files, or has other ones at their paths.
+        ConfigError: on this machine the files are missing, or other files are at their paths.
     """
     directory = outputs.directory
     stores = [outputs] if hidden is None else [outputs, hidden]

@@ -22,9 +22,9 @@ from bertsmith.system.matrix_products import Precision, multiplies_bf16
 from bertsmith.system.measurements import machine_key, remember, shortest_seconds
 from bertsmith.system.torch_modes import usual_modes
 
-# Attention is timed at these lengths, for `ATTENTION_SECONDS` each; any other length uses the
-# choice of the nearest one by ratio. The fused kernel must be faster by `MIN_FUSED_GAIN`: otherwise
-# noise would decide between equal paths.
+# Attention is timed at these lengths, for `ATTENTION_SECONDS` each. Any other length takes the path
+# of the nearest timed length, by ratio. The fused kernel must be faster by `MIN_FUSED_GAIN`:
+# otherwise noise would decide between equal paths.
 ATTENTION_LENGTHS = (32, 128, 512)
 MIN_FUSED_GAIN = 1.1
 ATTENTION_SECONDS = 0.01

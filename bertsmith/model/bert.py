@@ -255,11 +255,12 @@ class BertModel(TrainableModel):
 
         A model with the head "choose" takes `[batch, choices, length]`, too.
 
-        `attention_mask` is 1 at real tokens and 0 at padding, in any pattern. Where BERT's heads
-        read one vector of a sequence, it is that of the first real token; transformers takes that
-        of column 0 even if it is padding. `position_ids` are by default those of the family, in
-        BERT the column numbers; a single row of them is used for all sequences. `inputs_embeds`,
-        `[batch, length, embedding size]`, replace the word embeddings of `input_ids`.
+        `attention_mask` is 1 at real tokens and 0 at padding, in any pattern. Heads that read one
+        vector of a sequence read that of its first real token, in BERT; transformers takes the
+        vector of column 0, even if this column is padding. `position_ids` are by default those of
+        the family, in BERT the column numbers; a single row of them is used for all sequences.
+        `inputs_embeds`, `[batch, length, embedding size]`, replace the word embeddings of
+        `input_ids`.
 
         Outputs are zero at padding, and have the dtype of the weights. Gradients with respect to
         hidden states and attentions equal those of transformers. `loss` needs `labels`, or for

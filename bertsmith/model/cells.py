@@ -158,8 +158,8 @@ def _tables_of_single_cells(
 ) -> HeadTables:
     """Return the tables of rows of one cell, such as those of [CLS] in the last layer.
 
-    They are kept for later steps: they are small, and most steps need the same ones. Tables of
-    longer rows are large, and few steps have the same.
+    These tables are kept for later steps: they are small, and most steps need the same ones. Tables
+    of longer rows are large, and two steps seldom need the same.
     """
     return HeadTables(np.arange(num_rows)[:, None] < num_sequences, num_heads, device)
 
@@ -213,8 +213,8 @@ def put_back(contexts: Iterable[Tensor], cells: Sequence[Cells], num_rows: int) 
 class _ToCells(torch.autograd.Function):
     """Gather heads of rows into the cells of all blocks in one call, since each call takes time.
 
-    The backward pass gathers, too: each token takes the gradient of its own cell. torch would add
-    the gradients of all cells to the tokens, one by one.
+    The backward pass gathers, too: each token takes the gradient of its own cell. The backward pass
+    of torch's own gathering would add the gradients of all cells to the tokens, one by one.
     """
 
     @staticmethod

@@ -194,10 +194,9 @@ class BertConfig:
     def shared_parts(self) -> Mapping[str, int]:
         """The parts that several layers share, each with the number of the last layer that has it.
 
-        A part is given by the beginning of its parameters' names, those in the first such layer.
-
-        In an ALBERT of 12 layers that share their attention, "layers.0.attention" has the value 11.
-        Layers are numbered from 0.
+        The names of a part's parameters begin with the part's name, such as "layers.0.attention".
+        This part has the value 11 in an ALBERT of 12 layers that share their attention: layers are
+        numbered from 0, and the name has the number of the first layer.
         """
         return {}
 

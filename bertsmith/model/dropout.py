@@ -54,8 +54,8 @@ class _Sequences:
         None if the rows belong to no sequence.
         """
         # A tensor has a row for each token or for each sequence; its number of rows tells which.
-        # Both numbers may be equal once they are filled up, so a layer that computes one token of
-        # each sequence says so (`one_row_per_sequence`).
+        # Once padding rows are added, both numbers may be equal. So a layer that computes one token
+        # of each sequence says so (`one_row_per_sequence`).
         if not self.has_one_each and num_rows in self.token_counts:
             return self.lengths
         return self.ones if num_rows in self.sequence_counts else None
@@ -252,8 +252,8 @@ def _num_dropped(p: float) -> int:
 def _own_stream() -> "np.random.SFC64":
     """Return the stream for rows that belong to no sequence.
 
-    Within `dropout_seed` it is one stream for this thread, made when it is first needed; else it is
-    a new stream, seeded by torch's own generator.
+    Within `dropout_seed` there is one such stream for this thread, made when it is first needed.
+    Elsewhere each call returns a new stream, seeded by torch's own generator.
     """
     if _local.seed is None:
         return np.random.SFC64(int(torch.randint(2**62, (), device="cpu").item()))

@@ -82,8 +82,8 @@ class Family:
     """Maps a set of heads to the class of transformers with these heads, which config.json names,
     such as {"tag"} to "BertForTokenClassification". The empty set is the encoder alone."""
     tied: Mapping[str, str]
-    """Maps the stored name of a tensor that equals another one, such as a decoder's weight, to the
-    name of that other tensor, such as the word embedding. bertsmith saves only the latter."""
+    """Maps the stored name of a copy, such as a decoder's weight, to the stored name of the tensor
+    that it equals, such as the word embedding. bertsmith saves no copies."""
     absent: Mapping[str, Any]
     """Maps a field to the value that transformers assumes where config.json omits the field. A
     field that is not in this table then has the default of `config`."""

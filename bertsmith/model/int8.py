@@ -40,9 +40,9 @@ class Int8Linear(nn.Module):
     Args:
         linear: the layer that it replaces.
         out_dtype: dtype of its output.
-        activation: the function whose outputs this layer gets, if they are outputs of one. They are
-            mostly above 0, so their zero point is lower. The layer overwrites them, as no other
-            module reads them.
+        activation: the activation function whose outputs are the inputs of this layer, if there is
+            one. Such inputs are mostly above 0, so their zero point is lower. The layer overwrites
+            them, as no other module reads them.
     """
 
     def __init__(
@@ -123,8 +123,8 @@ def quantize_rows(
         # torch's aminmax takes ten times as long as amin and amax.
         scale_of_lowest = x.amin(1, keepdim=True).mul_(constants.below)
     scales = torch.maximum(scales, scale_of_lowest)
-    # A row of zeros has the scale 0. Its reciprocal is infinite, and the row's bytes mean nothing;
-    # times a scale of 0 they are 0, as they should be.
+    # A row of zeros has the scale 0. The reciprocal of 0 is infinite, and the row's bytes mean
+    # nothing; times the scale 0 they are 0, as they should be.
     shifted = torch.addcmul(constants.shift, x, scales.reciprocal(), out=out)
     return shifted.view(torch.int32).to(torch.uint8), scales
 

@@ -31,8 +31,8 @@ ROUND_SECONDS = 0.03
 MIN_ROUNDS, MAX_ROUNDS = 3, 15
 """Fewest and most rounds: 0.2 to 0.9 seconds in all."""
 MIN_REFERENCE_SHARE = 0.9
-"""Share of its known speed that the fp32 product reaches in at least one round if no other program
-slows all of them."""
+"""Share of its known speed that the fp32 product reaches in one of the rounds, unless another
+program slows all rounds."""
 
 
 @dataclass(frozen=True)

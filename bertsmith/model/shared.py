@@ -79,8 +79,8 @@ class SharedModel:
 
     Unpickling maps the weights from the memory that all processes share.
 
-    The process that pickled it must live, and keep this object, until others have unpickled it. On
-    devices other than a CPU nothing is shared, and only `pickle_with_weights` can pickle it.
+    The process that pickled the model must live, and keep this object, until others have unpickled
+    it. On devices other than a CPU nothing is shared: there only `pickle_with_weights` works.
     """
 
     def __init__(self, model: BertModel) -> None:
@@ -107,8 +107,8 @@ class SharedModel:
 def pickle_with_weights(value: object) -> bytes:
     """Pickle a value for another machine, which cannot map the memory of a `SharedModel`.
 
-    The model gets its weights again when it is unpickled, on a device of the same kind; of several
-    GPUs this is the current one.
+    The unpickled model has its weights in memory of its own, on a device of the same kind. If the
+    other machine has several GPUs, the current one is taken.
     """
     file = io.BytesIO()
     _PicklerWithWeights(file).dump(value)

@@ -65,7 +65,10 @@ class VocabularySubset:
 
     @contextlib.contextmanager
     def widened(self, model: BertModel) -> Iterator[None]:
-        """Restore all embedding rows in the block, with the subset's current values."""
+        """Restore all embedding rows in the block, with the subset's current values.
+
+        Used to save a model, whose folder has the whole vocabulary.
+        """
         if model.config.writes_labels:
             yield
             return

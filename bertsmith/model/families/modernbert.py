@@ -199,8 +199,8 @@ def periodic(count: int, period: int) -> tuple[str, ...]:
 def find_period(types: tuple[str, ...], preferred: int | None) -> int | None:
     """Return the period of layer types; None if they are not periodic.
 
-    Several periods may fit a model of few layers. It is then `preferred`, if that is one of them,
-    or else the shortest.
+    Several periods may fit a model of few layers. Of these, `preferred` is returned if it fits, or
+    else the shortest.
     """
     if preferred is not None and types == periodic(len(types), preferred):
         return preferred
