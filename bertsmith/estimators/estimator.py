@@ -510,6 +510,7 @@ class Estimator(ABC):
                 f"verbose: found {name_type(self.verbose)}. Give 0 to show nothing, 1 to show the "
                 "run, or 2 to show its details, too."
             )
+        # IN_MEMORY stands for examples that are in memory, not in a file; also for an open `out`.
         paths = {"train": IN_MEMORY, "eval": IN_MEMORY, "out": parameters["out"] or IN_MEMORY}
         model = parameters["model"]
         if not isinstance(model, str | os.PathLike):

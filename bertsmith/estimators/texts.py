@@ -176,6 +176,8 @@ class TextClassifier(TextEstimator):
     def _set_fitted_attributes(self) -> None:
         definition: Any = self._fitted.definition
         self._is_multi_label = isinstance(definition, MultiLabel)
+        # `label_columns` names the columns of a label matrix. `label_values` are the labels with
+        # the type that they had in y.
         columns = definition.label_columns if self._is_multi_label else None
         self._is_matrix = columns is not None
         self.classes_ = label_array(columns or sorted(definition.label_values))
@@ -205,6 +207,7 @@ def _labels_of(
     # A value is a label, None for a missing one, or a list of labels.
     for index, row in enumerate(source):
         cells = {str(key): value for key, value in row.items()}
+        # A plain Python value in place of one of numpy, pandas or `decimal`
         value = plain_number(as_json(cells.get(label_column)))
         is_list = isinstance(value, list | Set)
         labels = value if is_list and is_multi_label else [value]

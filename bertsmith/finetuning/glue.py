@@ -164,6 +164,7 @@ def run_glue(
     """
     check_outside(settings.out, settings.model, settings.data)
     all_files = find_tasks(settings.data, settings.tasks)
+    # Completes the runs of a task, and removes the weights of all but the best.
     series = RunSeries(callbacks, command, tell)
     runs: dict[str, list[GlueRun]] = {}
     submissions: list[Path] = []

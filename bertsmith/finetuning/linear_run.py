@@ -323,6 +323,7 @@ def _folds(data: TaskDataset[Any], seed: int) -> list[NDArray[np.int64]]:
 
 def _save(loaded: LoadedModel, task: LinearTask[Any], out: Path) -> None:
     """Write the encoder without its heads, the tokenizer, and the linear head."""
+    # Read again from its folder in fp32: the loaded model may be in bf16.
     encoder = build(loaded.folder, heads=())
     encoder.id2label = {}
     encoder.task_settings = named_settings(task)

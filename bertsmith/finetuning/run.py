@@ -117,6 +117,7 @@ class FinetuningRun(Run[PreparedRun, Any]):
             path, tokenizer = settings.model, load_vocabulary(settings.model)
             model = build_new(settings, dataset.task, tokenizer)
         else:
+            # With `to_classify`, the language models below are read, too.
             folder = self._model_folder = read_folder(settings.model, to_classify=True)
             # Any model can classify, even an LSTM or a GPT. A T5 can also write numbers as text.
             # All other tasks need an encoder.

@@ -333,6 +333,7 @@ def finetune_repeatedly(
             stack.enter_context(folder.held(lambda: _check_series(folder, settings, facts)))
             if not settings.resume:
                 folder.begin()
+                # With the choices, such as the precision, a resumed series computes the same.
                 folder.write_run(facts | note_choices(machine.device, machine.precision))
 
         if settings.resume:

@@ -203,7 +203,7 @@ def forecast(job: PretrainJob, seconds: float) -> Forecast:
         corpus = Corpus.open(job.corpus)
         config = resolve_pretraining(job, corpus, machine)
         objective = build_objective(config, corpus)
-        with on_meta_device():
+        with on_meta_device():  # a model without values, which is enough to count parameters
             meta_model = objective.new_model(config.model)
         counts = count_parameters(meta_model)
         state = state_bytes(meta_model, config, machine)

@@ -132,7 +132,7 @@ def adapt(
             extend_words(part, old_tokenizer.vocab_size, ids_of_new_tokens)
         if part is not None and positions != old_positions:
             set_positions(part, positions)
-    load_report = model.load_report
+    load_report = model.load_report  # lists the weights of the folder that the model took, or not
     assert load_report is not None
     dropped = list(load_report.unused)
     if pooler is not None:  # `save_with_pooler` saves it with the model, so it is not dropped

@@ -2,9 +2,9 @@
 
 The processes of a run share the memory of the arrays, and divide each array among them in chunks.
 An array is also updated by a few operations, where separate tensors would need a few operations
-each. The model's parameters and their gradients are views of the arrays. A *share* is a part of a
-step: some of its micro-batches, which one process computes. A *rank* is one of the machines or GPUs
-that train together.
+each. The model's parameters are views of such an array, and their gradients are moved into another.
+A *share* is a part of a step: some of its micro-batches, which one process computes. A *rank* is
+one of the machines or GPUs that train together.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

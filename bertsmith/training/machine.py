@@ -75,6 +75,7 @@ def computing_on(compute: Compute, resumed: RunFolder | None = None) -> Iterator
         CheckpointError: the run.json of that run is damaged.
     """
     choices = None if resumed is None else resumed.read_choices()
+    # By these choices, "auto" means what it meant when the run began.
     with computing_as(choices), compute_settings(compute) as (device, precision):
         ranks = joined_ranks()
         num_ranks = 1 if ranks is None else ranks.num_ranks

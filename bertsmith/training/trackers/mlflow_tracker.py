@@ -41,8 +41,9 @@ def begin_mlflow(directory: Path, config: Mapping[str, Any]) -> Tracker:
         for first in range(0, len(params), MAX_PARAMS):
             client.log_batch(run_id, params=params[first : first + MAX_PARAMS])
     except (MlflowException, OSError) as error:
+        first_line = str(error).strip().partition("\n")[0]
         raise ConfigError(
-            f"{option('report_to', 'mlflow')}: {str(error).strip().partition(chr(10))[0]} Set "
+            f"{option('report_to', 'mlflow')}: {first_line} Set "
             "MLFLOW_TRACKING_URI to a store that works, such as http://localhost:5000 of 'mlflow "
             "server', or 'pip install mlflow': mlflow-skinny alone has no store in a file."
         ) from error
@@ -72,7 +73,7 @@ class MlflowTracker(Tracker):
         try:
             send(self._run_id, **arguments)
         except (MlflowException, OSError) as error:
+            first_line = str(error).partition("\n")[0]
             warn_once(
-                f"mlflow: a metric was not stored ({str(error).partition(chr(10))[0]}). "
-                "The journal has all of them."
+                f"mlflow: a metric was not stored ({first_line}). The journal has all of them."
             )

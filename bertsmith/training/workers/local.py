@@ -134,6 +134,7 @@ class LocalWorkers:
         for index in self._indices_by_process[0]:
             self._shares[index].is_prefetching = True
         self._threads_before = torch.get_num_threads()
+        # With --exact a process has one thread, so that its sums have one order.
         threads_per_process = (
             1 if self.plan.is_exact else self._threads_before // self._num_processes
         )
