@@ -67,7 +67,8 @@ class Estimator(ABC):
     """An estimator of one task; its parameters are options of `bertsmith finetune TASK`.
 
     Attributes:
-        predictor_: the fitted model, as `bertsmith.load` returns it.
+        predictor_: the fitted model, as `bertsmith.load` returns it. Its `definition` is the task
+            of the model, with its labels.
         result_: the report of the training, which `print` shows.
     """
 

@@ -52,7 +52,8 @@ class SentenceEncoder(Estimator):
     each pair a number that says how similar its texts are. `predict` returns the cosines of pairs.
 
     In a scikit-learn pipeline, the encoder turns texts into features: if X holds single texts,
-    `fit` does not train, whatever y is. A published encoder needs no `fit` at all.
+    `fit` does not train, whatever y is. A published encoder, which gives good vectors already, needs
+    no `fit` at all.
 
     >>> pipeline = make_pipeline(SentenceEncoder(path), LogisticRegression())  # doctest: +SKIP
     >>> pipeline.fit(texts, labels).predict(["A gripping story."])  # doctest: +SKIP
@@ -152,6 +153,9 @@ class SentenceEncoder(Estimator):
         """
         folder = super().save(out, overwrite=overwrite)
         predictor = self._fitted
+        # The files of the model may name another pooling than the parameter `pooling` chose. A
+        # folder of sentence-transformers may have the model in a folder inside; then only the file
+        # that names the pooling is written.
         if not _names_pooling(folder, predictor.definition.pooling):
             if inner_folder(folder) is None:
                 predictor.definition.write_files(folder)

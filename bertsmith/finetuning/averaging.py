@@ -62,6 +62,7 @@ def score_average(settings: FinetuneSettings, data: TaskDataset[Any]) -> dict[st
         settings.out, AveragedClassify, device=settings.device, precision=settings.precision
     )
     predictor.unknown_tokens.is_reported = True  # each run has warned of them
+    # The predictor's definition is the task that the folder stores.
     predictor = predictor.with_definition(predictor.definition.with_columns(settings.columns))
     accumulator = accumulate_examples(predictor, data.held_out, settings.eval)
     report: Any = accumulator.result(data.num_held_out_skipped)

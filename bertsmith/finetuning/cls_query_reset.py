@@ -50,7 +50,7 @@ def reset_cls_queries(
         settings.cls_attention == "auto"
         and is_read
         and can_learn(model, settings)
-        and (reason := reason_to_reset(folder.run))
+        and (reason := reason_to_reset(folder.run))  # the folder's run.json
     ):
         note = (
             f"This model's pre-training {reason}, so its attention was reset "

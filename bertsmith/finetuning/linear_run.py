@@ -341,6 +341,7 @@ def evaluate_saved(settings: ClassifySettings, data: TaskDataset[Any]) -> Any:
         settings.out, LinearClassify, device=settings.device, precision=settings.precision
     )
     predictor.unknown_tokens.is_reported = True  # a warning came before training
+    # The definition is the task that the folder stores.
     definition = predictor.definition.with_columns(settings.columns)
     accumulator = accumulate_examples(
         predictor.with_definition(definition), data.held_out, settings.eval

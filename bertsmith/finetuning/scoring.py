@@ -39,6 +39,8 @@ def score_saved(
             precision=settings.precision,
         )
         predictor.unknown_tokens.is_reported = True  # a warning came before training
+        # The predictor's definition is the task that the folder stores. Some of its settings, such
+        # as how a tagger repairs labels, come from the options for reading.
         task = predictor.definition.with_columns(settings.columns)
         predictor = predictor.with_definition(task)
         accumulator = accumulate_examples(predictor, dataset.held_out, settings.eval)

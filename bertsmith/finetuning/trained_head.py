@@ -27,6 +27,7 @@ def save_with_head(
         out: the folder of the whole run.
         folder: `out`, or the folder of a checkpoint, which also gets the head as it is in training.
     """
+    # In the block, the model has all embeddings again, and its head is in the form to save.
     with subset.widened(model), prepared.dataset.task.as_saved(model) as trained_head:
         save_model(model, folder, prepared.tokenizer)
     if trained_head and folder != out:
