@@ -52,7 +52,7 @@ class SentenceEncoder(Estimator):
     each pair a number that says how similar its texts are. `predict` returns the cosines of pairs.
 
     In a scikit-learn pipeline, the encoder turns texts into features: if X holds single texts,
-    `fit` does not train, whatever y is. A published encoder, which gives good vectors already, needs
+    `fit` does not train, whatever y is. A published encoder, whose vectors are good already, needs
     no `fit` at all.
 
     >>> pipeline = make_pipeline(SentenceEncoder(path), LogisticRegression())  # doctest: +SKIP

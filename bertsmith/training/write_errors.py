@@ -42,7 +42,10 @@ def advice_for_writing(cause: object) -> str:
 
 
 def _continued(error: WriteError, folder: RunFolder, resume_command: str) -> InputError:
-    """Build the error that says where the run is; without a run, return the error as it is."""
+    """Build the error that says where the run is, or the earlier run that was put aside.
+
+    If there is neither, return the error as it is.
+    """
     advice = advice_for_writing(error.__cause__)
     if folder.run_path.exists():
         checkpoints = list_checkpoints(folder.checkpoints_dir)
