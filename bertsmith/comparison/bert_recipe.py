@@ -83,6 +83,7 @@ class BertRecipe(Recipe[PretrainJob]):
         if job.training.minutes is not None:
             return 60 * job.training.minutes
         corpus = Corpus.open(job.corpus)
+        # `machine` is how the run computes: device, precision and processes.
         with computing_on(job.training) as machine:
             config = resolve_pretraining(job, corpus, machine)
             objective = build_objective(config, corpus)

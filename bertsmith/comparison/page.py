@@ -90,7 +90,10 @@ def choose_scale(differences: Mapping[str, Difference]) -> Scale:
 
 
 def draw_loss_curves(report: ComparisonReport) -> list[Chart]:
-    """Draw the loss on common rows during training: one chart over tokens, one over minutes."""
+    """Draw the loss on common rows during training: one chart over tokens, one over minutes.
+
+    Common rows are held-out rows that are the same for all recipes.
+    """
     axes: list[tuple[str, Callable[[EvalPoint], float]]] = [
         ("million tokens", lambda point: point.tokens / 1e6),
         ("minutes", lambda point: point.minutes),

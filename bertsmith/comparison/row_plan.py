@@ -1,4 +1,8 @@
-"""Numbers of held-out rows of a comparison: fewer for a short budget, and equal for all recipes."""
+"""Numbers of held-out rows of a comparison: fewer for a short budget, and equal for all recipes.
+
+A run is evaluated on eval rows of its own, as its recipe draws them, and on common rows, which are
+the same for all recipes.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

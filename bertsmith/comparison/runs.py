@@ -52,8 +52,8 @@ earlier versions called them), `cost`, the number of common `rows`, and what was
 REPLACED_METRICS = ("mlm_", "lm_", "forward_", "backward_", "span_", "common_", "rtd_")
 """Prefixes of metrics that are left out, since common rows, gaps or another metric replace them."""
 CURVE_METRICS = ("held_out_common_eval_loss", "held_out_common_gap_bits_per_byte")
-"""Keys of the journal for the loss on common rows or gaps, of which curves are drawn; a run has one
-of them."""
+"""Keys of the loss on common rows or gaps, of which curves are drawn, in a run's journal, which has
+an entry for each evaluation. A run has one of the two."""
 
 FAILURES = (BertsmithError, MemoryError, torch.OutOfMemoryError)
 """Errors that end one run, but not the others; any other error is a fault of bertsmith."""

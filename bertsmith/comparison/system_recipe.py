@@ -117,7 +117,7 @@ class SystemRecipe(Recipe[SystemJob]):
         return SYSTEMS[self.job.system].load(directory)
 
     def _resolve(self, earlier: RunFolder | None = None) -> ResolvedSystem[SplitCorpus]:
-        """Resolve the settings as a new run does, or as a run that continues `earlier`."""
+        """Decide what the settings leave open, as a run does that is new or continues `earlier`."""
         out = Path() if earlier is None else earlier.path
         with computing_on(self.training, earlier) as machine:
             return self._run(out, resume=earlier is not None).resolve(machine)

@@ -142,7 +142,8 @@ def run_demo(
 
     Args:
         say: prints a line about each part of the work.
-        callbacks: objects that receive each entry of the journals of all trainings.
+        callbacks: objects that receive each entry of the journals of all trainings; a journal has
+            an entry for each step and each evaluation.
         libraries: by name, the folder of each library to read; by default those of this Python.
 
     Raises:

@@ -1,8 +1,8 @@
 """Base class of all tokenizers: a text or a pair → token ids with special tokens.
 
 Each kind of tokenizer has a file of its own (`wordpiece`, `byte_bpe`, `unigram`), which cuts
-ordinary text into pieces. This file has the parts that all kinds share: ids and names, added
-tokens, and how a row such as [CLS] A [SEP] B [SEP] is put together and cut to a length.
+ordinary text into pieces (tokens). This file has the parts that all kinds share: ids and names,
+added tokens, and how a row such as [CLS] A [SEP] B [SEP] is put together and cut to a length.
 
 Added tokens, such as [MASK], are found in a text first. The text between them is divided into
 units, such as words, whose pieces depend on the unit alone. So the pieces of each distinct unit are
