@@ -15,6 +15,7 @@ from typing import Any
 BEGIN, VALUE, END = "\ue0f0", "\ue0f1", "\ue0f2"
 """Private-use characters of Unicode around an option in a message: BEGIN name END, or
 BEGIN name VALUE type value END."""
+# Patterns of each mark: the character itself, or its escape in JSON.
 _BEGIN, _VALUE, _END = (rf"(?:{mark}|\\u{ord(mark):x})" for mark in (BEGIN, VALUE, END))
 MARKED = re.compile(
     rf"{_BEGIN}(?P<path>[\w.]+)(?:{_VALUE}(?P<kind>[a-z]+) (?P<value>.*?))?{_END}", re.DOTALL

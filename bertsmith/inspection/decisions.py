@@ -147,7 +147,7 @@ def _list_decisions(
         ]
     if reference is not None:
         order = {decision.label: rank for rank, decision in enumerate(reference.decisions)}
-        decisions = sorted(decisions, key=lambda each: order.get(each.label, len(order)))
+        decisions = sorted(decisions, key=lambda decision: order.get(decision.label, len(order)))
     return decisions[:MAX_DECISIONS]
 
 

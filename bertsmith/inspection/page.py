@@ -117,7 +117,7 @@ def page_data(page: LookPage) -> dict[str, Any]:
     """Build the page's data as plain JSON values."""
     shown, config = page.decided.shown, page.config
     # A frame is what the page shows at one position of its slider over the checkpoints.
-    frames = [{"step": each.step, **_frame(each.decided)} for each in page.steps]
+    frames = [{"step": step.step, **_frame(step.decided)} for step in page.steps]
     without = None
     if page.without is not None:
         names = [f"{layer + 1}.{head + 1}" for layer, head in page.without_heads]

@@ -48,7 +48,8 @@ class Sampling:
 class GptReader:
     """A GPT that reads `num_sequences` sequences token by token (a `TokenReader`).
 
-    It keeps the keys and values of the tokens that it has read.
+    `read` takes new tokens of each sequence, and returns the logits of its next token. Between calls,
+    it keeps the keys and values of the tokens so far; `keep` keeps only some sequences.
     """
 
     def __init__(self, model: Gpt, num_sequences: int) -> None:
@@ -70,7 +71,8 @@ class GptReader:
 class RecurrentReader:
     """An LSTM or GRU that reads sequences token by token (a `TokenReader`).
 
-    It keeps the states after the tokens that it has read.
+    `read` takes new tokens of each sequence, and returns the logits of its next token. Between calls,
+    it keeps the states after the tokens so far; `keep` keeps only some sequences.
     """
 
     def __init__(self, model: RecurrentLanguageModel) -> None:

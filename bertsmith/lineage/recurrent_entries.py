@@ -24,9 +24,10 @@ RECURRENT_KEYS: Mapping[str, str | None] = {
 
 
 def own_architectures(name: str) -> dict[frozenset[str], str]:
-    """Map each set of heads to the name of a class, as `Family.architectures` does.
+    """Map each set of heads to the name of a class, which config.json has as "architectures".
 
-    `name` is the first part of these names, such as "Elmo".
+    A head is what a task adds to an encoder, such as "classify"; the empty set is the encoder
+    alone. `name` is the first part of these names, such as "Elmo".
     """
     return {
         frozenset(): f"{name}Model",

@@ -213,7 +213,7 @@ class _Record:
         """Return the result, with rates from `start` to `end` seconds after the load began."""
 
         def rate(times: Sequence[float]) -> float:
-            return sum(start <= each - self.began <= end for each in times) / (end - start)
+            return sum(start <= time_ - self.began <= end for time_ in times) / (end - start)
 
         return LoadResult(
             sent_per_second=rate(self.due_times),
@@ -232,7 +232,7 @@ def _to_latencies(seconds: Sequence[float]) -> Latencies | None:
     """Compute the percentiles of latencies in seconds; None if there is none."""
     if not seconds:
         return None
-    times = sorted(1000 * each for each in seconds)
+    times = sorted(1000 * latency for latency in seconds)
     return Latencies(*(percentile(times, percent) for percent in (50, 90, 99, 99.9, 100)))
 
 

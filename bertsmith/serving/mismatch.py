@@ -108,7 +108,7 @@ def _types_at(body_type: Any, path: str) -> list[Any]:
             elif not index and _is_struct(type_):
                 fields = msgspec.structs.fields(type_)
                 inner_types += [field.type for field in fields if field.encode_name == name]
-        types = [one for type_ in inner_types for one in _alternatives(type_)]
+        types = [inner for type_ in inner_types for inner in _alternatives(type_)]
     return types
 
 
@@ -117,8 +117,8 @@ def _alternatives(type_: Any) -> Iterator[Any]:
     if get_origin(type_) is Annotated:
         yield from _alternatives(get_args(type_)[0])
     elif get_origin(type_) in (Union, UnionType):
-        for one in get_args(type_):
-            yield from _alternatives(one)
+        for member in get_args(type_):
+            yield from _alternatives(member)
     else:
         yield type_
 

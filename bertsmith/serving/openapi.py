@@ -112,8 +112,8 @@ def _describe(
         answer["content"] = {operation.content: {}}
     if examples:
         answer["content"]["application/json"] = {
-            "schema": _one_of([schema_of[one.answer_type] for one in examples]),
-            "examples": {one.name: {"value": one.answer} for one in examples},
+            "schema": _one_of([schema_of[example.answer_type] for example in examples]),
+            "examples": {example.name: {"value": example.answer} for example in examples},
         }
     result: dict[str, Any] = {
         "operationId": "_".join([method.lower(), *words]),
@@ -123,8 +123,8 @@ def _describe(
     }
     if examples:
         content = {
-            "schema": _one_of([schema_of[one.body] for one in examples]),
-            "examples": {one.name: {"value": one.request} for one in examples},
+            "schema": _one_of([schema_of[example.body] for example in examples]),
+            "examples": {example.name: {"value": example.request} for example in examples},
         }
         result["requestBody"] = {"required": True, "content": {"application/json": content}}
     if has_key:
@@ -230,7 +230,9 @@ def describe_type(schema: Mapping[str, Any], components: Mapping[str, Any]) -> s
     """
     if "anyOf" in schema:
         kinds = [
-            describe_type(one, components) for one in schema["anyOf"] if one != {"type": "null"}
+            describe_type(choice, components)
+            for choice in schema["anyOf"]
+            if choice != {"type": "null"}
         ]
         return " or ".join(kinds)
     if "enum" in schema:

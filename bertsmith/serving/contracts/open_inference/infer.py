@@ -128,14 +128,15 @@ def check_outputs(
     names = [tensor["name"] for tensor in describe_output_tensors(model)]
     if not outputs:
         return dict.fromkeys(names)
-    for one in outputs:
-        if one.name not in names:
+    for output in outputs:
+        if output.name not in names:
             raise invalid(
-                f"outputs: found '{clip_text(one.name)}'; '{model.name}' gives "
+                f"outputs: found '{clip_text(output.name)}'; '{model.name}' gives "
                 f"{' and '.join(names)}."
             )
     return {
-        one.name: None if one.parameters is None else one.parameters.binary_data for one in outputs
+        output.name: None if output.parameters is None else output.parameters.binary_data
+        for output in outputs
     }
 
 
@@ -158,7 +159,9 @@ async def _infer_classes(
     if model.is_regression:
         scores = np.array([prediction.value for prediction in predictions], dtype=np.float64)
         return [OutputTensor("score", "FP64", (count,), scores)]
-    probabilities = np.array([list(one.probabilities.values()) for one in predictions])
+    probabilities = np.array(
+        [list(prediction.probabilities.values()) for prediction in predictions]
+    )
     if model.is_multi_label:
         names = [orjson.dumps(prediction.names).decode() for prediction in predictions]
         label = OutputTensor("labels", "BYTES", (count,), names)

@@ -41,7 +41,7 @@ async def predict_instances(call: Call) -> Response:
     if not body.instances:
         raise empty("instances: found none. Send at least one.")
     # Other inputs, such as questions with contexts, are checked by the handler of the model's task.
-    if all(isinstance(one, str) for one in body.instances):
+    if all(isinstance(instance, str) for instance in body.instances):
         check_texts(body.instances, "instances")
     content: dict[str, Any] = {"inputs": body.instances}
     if body.parameters:

@@ -37,7 +37,7 @@ async def predict(call: Call) -> Response:
     body = await call.body(PredictBody)
     check_cut_at_end(body.truncation_direction)
     # A text, or a list that has a text in it, is one row; in a list of lists, each list is a row.
-    is_one_row = isinstance(body.inputs, str) or any(isinstance(one, str) for one in body.inputs)
+    is_one_row = isinstance(body.inputs, str) or any(isinstance(row, str) for row in body.inputs)
     if is_one_row and isinstance(body.inputs, list):
         _check_pair(body.inputs, model)
     rows: Sequence[Pair] = [body.inputs] if is_one_row else body.inputs  # type: ignore[list-item]
@@ -63,7 +63,7 @@ def _check_pair(inputs: Sequence[Pair], model: ModelInfo) -> None:
         Problem: 422 if there are not two texts, or if the model reads single texts.
     """
     advice = 'Send each of several texts in a list of its own: [["a text"], ["another"]].'
-    if len(inputs) != 2 or not all(isinstance(one, str) for one in inputs):
+    if len(inputs) != 2 or not all(isinstance(text, str) for text in inputs):
         raise invalid(f"inputs: a list of texts is a pair of two. {advice}")
     if model.reads_pairs is False:
         raise invalid(
