@@ -94,8 +94,8 @@ class EncoderDecoder(TrainableModel):
 class TargetReader:
     """An encoder–decoder that reads targets token by token (a `TokenReader`).
 
-    `read` takes new tokens of each target, and returns the logits of its next token; `keep` keeps
-    only some targets. Their sources are encoded, and projected to keys and values, only once.
+    `read` takes new tokens of each target, and returns the logits of its next token; `keep` drops
+    all but some targets. Their sources are encoded, and projected to keys and values, only once.
     """
 
     def __init__(self, model: EncoderDecoder, sources: Sequence[Sequence[int]]) -> None:
