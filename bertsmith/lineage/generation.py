@@ -48,8 +48,8 @@ class Sampling:
 class GptReader:
     """A GPT that reads `num_sequences` sequences token by token (a `TokenReader`).
 
-    `read` takes new tokens of each sequence, and returns the logits of its next token. It stores the
-    keys and values of the tokens that it has read; `keep` drops all but some sequences.
+    `read` takes new tokens of each sequence, and returns the logits of its next token. The
+    reader stores the keys and values of the tokens so far; `keep` drops all but some sequences.
     """
 
     def __init__(self, model: Gpt, num_sequences: int) -> None:
@@ -71,8 +71,8 @@ class GptReader:
 class RecurrentReader:
     """An LSTM or GRU that reads sequences token by token (a `TokenReader`).
 
-    `read` takes new tokens of each sequence, and returns the logits of its next token. It stores the
-    states after the tokens that it has read; `keep` drops all but some sequences.
+    `read` takes new tokens of each sequence, and returns the logits of its next token. The
+    reader stores the states after the tokens so far; `keep` drops all but some sequences.
     """
 
     def __init__(self, model: RecurrentLanguageModel) -> None:
