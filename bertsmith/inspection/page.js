@@ -185,11 +185,11 @@ function weightsOf(layer, head) {
   const first = (layer * heads + head) * sides[rows].tokens.length * width;
   const [from, to] = [unitsOf(rows), unitsOf(columns)];
   const weights = new Float32Array(from.length * to.length);
-  from.forEach((one, row) => {
-    to.forEach((other, column) => {
+  from.forEach((attending, row) => {
+    to.forEach((attended, column) => {
       let sum = 0;
-      for (const i of one.indices) for (const j of other.indices) sum += LEVEL[text.charCodeAt(first + i * width + j)];
-      weights[row * to.length + column] = sum / one.indices.length;
+      for (const i of attending.indices) for (const j of attended.indices) sum += LEVEL[text.charCodeAt(first + i * width + j)];
+      weights[row * to.length + column] = sum / attending.indices.length;
     });
   });
   return weights;
@@ -307,7 +307,7 @@ function showHeader() {
 // ---- Prediction and saliency --------------------------------------------------------------------
 
 // The index of the first character of each mask, by which a decision says which mask it fills.
-const masks = [...new Set(data.frames.flatMap((frame) => frame.decisions).filter((each) => each.span).map((each) => each.span[1]))];
+const masks = [...new Set(data.frames.flatMap((frame) => frame.decisions).filter((decision) => decision.span).map((decision) => decision.span[1]))];
 
 const nameOf = (decision) => {
   const label = ["no answer", "replaced"].includes(decision.label) ? translate(decision.label) : decision.label;
@@ -318,14 +318,14 @@ const nameOf = (decision) => {
 };
 
 function bars(decisions, caption) {
-  const largest = Math.max(...decisions.map((each) => Math.abs(each.value)), data.kind === "number" ? 1e-9 : 1);
-  const rows = decisions.map((each) => {
-    const filled = make("i", { className: "bar", style: `width: ${(100 * Math.abs(each.value)) / largest}%` });
+  const largest = Math.max(...decisions.map((decision) => Math.abs(decision.value)), data.kind === "number" ? 1e-9 : 1);
+  const rows = decisions.map((decision) => {
+    const filled = make("i", { className: "bar", style: `width: ${(100 * Math.abs(decision.value)) / largest}%` });
     return make(
       "tr", {},
-      make("th", { scope: "row", dir: "auto" }, nameOf(each)),
-      make("td", { className: "number" }, shownValue(each.value)),
-      make("td", { className: "drawn" }, make("span", { className: `track c${each.color % 8}`, ariaHidden: "true" }, filled)),
+      make("th", { scope: "row", dir: "auto" }, nameOf(decision)),
+      make("td", { className: "number" }, shownValue(decision.value)),
+      make("td", { className: "drawn" }, make("span", { className: `track c${decision.color % 8}`, ariaHidden: "true" }, filled)),
     );
   });
   const element = make("table", { className: "bars" }, make("caption", {}, caption), make("tbody", {}, ...rows));
@@ -335,12 +335,12 @@ function bars(decisions, caption) {
 // The text with what the model decided marked in it.
 function highlightDecisions(decisions) {
   const isTop = data.kind === "answers";
-  const spans = (isTop ? decisions.slice(0, 1) : decisions).filter((each) => each.span && data.kind !== "masks");
+  const spans = (isTop ? decisions.slice(0, 1) : decisions).filter((decision) => decision.span && data.kind !== "masks");
   return data.texts.flatMap((_, part) => {
     const text = characters[part];
     const nodes = [];
     let reached = 0;
-    for (const { span: [, start, end], label, color } of spans.filter((each) => each.span[0] === part).sort((a, b) => a.span[1] - b.span[1])) {
+    for (const { span: [, start, end], label, color } of spans.filter((decision) => decision.span[0] === part).sort((a, b) => a.span[1] - b.span[1])) {
       if (start < reached) continue;
       const name = isTop ? [] : [make("small", { dir: "auto" }, label === "replaced" ? translate(label) : label)];
       nodes.push(text.slice(reached, start).join(""), make("mark", { className: `c${color % 8}` }, text.slice(start, end).join(""), ...name));
@@ -381,7 +381,7 @@ function methodText() {
 
 function showSaliency() {
   const { decisions } = data.frames[data.frames.length - 1];
-  const explained = data.saliency.map((each, index) => [each, index]).filter(([each]) => each);
+  const explained = data.saliency.map((attribution, index) => [attribution, index]).filter(([attribution]) => attribution);
   if (!explained.length) return;
   state.decision = explained[0][1];
   const select = make("select", { id: "decision" }, ...explained.map(([, index]) => make("option", { value: index }, `${nameOf(decisions[index])}: ${shownValue(decisions[index].value)}`)));
