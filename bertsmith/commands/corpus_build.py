@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from bertsmith.commands.next_command import with_modules
+from bertsmith.commands.next_command import with_import_flags
 from bertsmith.commands.settings.corpus_build import Settings
 from bertsmith.data.corpus_build import UNMERGED_DIR, build_corpus
 from bertsmith.data.manifest import Manifest, SourcesManifest, SplitManifest
@@ -112,7 +112,7 @@ def _encode_shard(
     # A unit is a part of the texts, of which each shard encodes its share.
     parts = f"{report.units:,} of {count_noun(report.all_units, 'part')}"
     print(f"shard {shard}  {documents}, {tokens}; {parts}")
-    command = with_modules(f"bertsmith corpus merge {shell_path(out)}")
+    command = with_import_flags(f"bertsmith corpus merge {shell_path(out)}")
     print(f"next      {command}  # once all shards are encoded")
 
 
@@ -163,4 +163,4 @@ def pretrain_command(corpus: Path, model: Path | None) -> str:
     if model is not None:
         words = ["--recipe", "continue", "--from", shell_path(model)]
     words += ["--corpus", shell_path(corpus), "--out", shell_path(free_path(Path("runs", "mine")))]
-    return with_modules(f"bertsmith pretrain {' '.join(words)}")
+    return with_import_flags(f"bertsmith pretrain {' '.join(words)}")

@@ -16,7 +16,7 @@ from bertsmith.pages.page import write_page
 from bertsmith.pages.scale import Scale
 from bertsmith.system.counts import count_noun
 from bertsmith.system.escaping import make_console
-from bertsmith.system.output_files import hold_outputs
+from bertsmith.system.output_files import lock_outputs
 
 BAR_WIDTH = 40
 """Width of the longest bar of a histogram, in characters of the terminal."""
@@ -41,7 +41,7 @@ def main(settings: Settings, line: Sequence[str]) -> None:
     manifest = splits["train"].manifest
     if settings.page is not None:
         # Locks the page, so that no other process writes it.
-        with hold_outputs({"--page": settings.page}, input_file=None):
+        with lock_outputs({"--page": settings.page}, input_file=None):
             write_page(
                 settings.page,
                 "data/page.html",

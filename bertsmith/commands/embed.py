@@ -17,7 +17,7 @@ from bertsmith.data.unknown_tokens import warn_unknown
 from bertsmith.data.vectors import check_format, vector_writer
 from bertsmith.metrics.reading_counts import ReadingCounts
 from bertsmith.system.counts import count_noun
-from bertsmith.system.output_files import hold_outputs
+from bertsmith.system.output_files import lock_outputs
 from bertsmith.system.progress import only_bar
 from bertsmith.tasks.predictor import Predictor, in_chunks
 from bertsmith.tasks.text_vectors import TextVectors
@@ -33,7 +33,7 @@ def main(settings: Settings, line: Sequence[str]) -> None:
     check_format(out)
     check_delimiter(settings.columns, file)
     # Locks the output, and refuses one that is the input or a file of the model.
-    with hold_outputs({"--out": out}, file, settings.model):
+    with lock_outputs({"--out": out}, file, settings.model):
         encoder = Predictor.load(
             settings.model,
             TextVectors,

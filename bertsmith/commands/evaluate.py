@@ -28,7 +28,7 @@ from bertsmith.evaluation.minimal_pairs import load_pair_scorer
 from bertsmith.evaluation.page import ErrorSurvey, write_evaluation_page
 from bertsmith.evaluation.stored_majority import StoredMajority
 from bertsmith.model.model_folder import ModelFolder
-from bertsmith.system.output_files import hold_outputs
+from bertsmith.system.output_files import lock_outputs
 from bertsmith.tasks.baseline import Baseline
 from bertsmith.tasks.multi_label_classification import MultiLabel
 from bertsmith.tasks.predictor import OutcomeCallback, Predictor
@@ -61,7 +61,7 @@ def main(words: Sequence[str], line: Sequence[str]) -> None:
         "--page": settings.page,
         "--scores": settings.scores,
     }
-    with hold_outputs(outputs, settings.data or settings.minimal_pairs, settings.model):
+    with lock_outputs(outputs, settings.data or settings.minimal_pairs, settings.model):
         if settings.data is not None:
             score_on_data(settings, model, settings.data)
         elif settings.minimal_pairs is not None:

@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from bertsmith.commands.next_command import with_modules
+from bertsmith.commands.next_command import with_import_flags
 from bertsmith.commands.output import print_note, print_report
 from bertsmith.commands.resume import print_resume_state, resume_command
 from bertsmith.data.tables import check_delimiter
@@ -72,4 +72,4 @@ def predict_command(task: type[Task[Any, Any]], model: Path, *, are_pairs: bool 
     texts = [f"your {FIELD_NAMES.get(field, field)}" for field in definition.fields[: number or 1]]
     if number is None:  # a prompt and its endings
         texts += ["one ending", "another ending"]
-    return with_modules(f"bertsmith predict {shell_path(model)} {shlex.join(texts)}")
+    return with_import_flags(f"bertsmith predict {shell_path(model)} {shlex.join(texts)}")

@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from bertsmith.commands.next_command import with_modules
+from bertsmith.commands.next_command import with_import_flags
 from bertsmith.commands.output import print_note
 from bertsmith.commands.resume import print_resume_state, resume_command
 from bertsmith.commands.settings.finetune_translate import Settings
@@ -38,7 +38,7 @@ def main(settings: Settings, line: Sequence[str]) -> None:
         return
     print("\n".join(describe(result)))
     command = f'bertsmith translate {shell_path(settings.out)} "a text"'
-    print(f"try        {with_modules(command)}")
+    print(f"try        {with_import_flags(command)}")
 
 
 def describe(result: Mapping[str, Any]) -> list[str]:

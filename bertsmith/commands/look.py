@@ -8,7 +8,7 @@ from bertsmith.data.tables import check_delimiter
 from bertsmith.errors import SettingError
 from bertsmith.inspection.look import look
 from bertsmith.system.counts import count_noun
-from bertsmith.system.output_files import PAGE_ENDINGS, hold_outputs
+from bertsmith.system.output_files import PAGE_ENDINGS, lock_outputs
 
 
 def main(settings: Settings, line: Sequence[str]) -> None:
@@ -20,7 +20,7 @@ def main(settings: Settings, line: Sequence[str]) -> None:
         check_delimiter(settings.columns, settings.data)
     if settings.out.suffix.lower() not in PAGE_ENDINGS:
         raise SettingError("out", settings.out, f"names that end in {' or '.join(PAGE_ENDINGS)}")
-    with hold_outputs({"--out": settings.out}, settings.data, settings.model):
+    with lock_outputs({"--out": settings.out}, settings.data, settings.model):
         result = look(
             settings.model,
             decode_argument(settings.text),

@@ -3,10 +3,10 @@
 from bertsmith.system.own_modules import imported_modules
 
 
-def with_modules(command: str) -> str:
+def with_import_flags(command: str) -> str:
     """Add `--import` to a command line for each module of the user that this process imported.
 
-    >>> with_modules("bertsmith predict runs/films")
+    >>> with_import_flags("bertsmith predict runs/films")
     'bertsmith predict runs/films'
     """
     return " ".join([command, *(f"--import {module}" for module in imported_modules())])

@@ -50,6 +50,7 @@ def account(model: BertModel) -> dict[str, Any]:
         against_formula["beyond_formula"] = list_beyond_formula(counts, model.config)
     return {
         "config": asdict(model.config),
+        "max_length": model.config.max_length,
         "components": {  # such as "attention" and "word embedding"
             name: {"parameters": component.total, **asdict(component)}
             for name, component in counts.items()
@@ -63,7 +64,7 @@ def account(model: BertModel) -> dict[str, Any]:
 
 def describe_counts(facts: Mapping[str, Any], notes: Sequence[str]) -> str:
     """Format the result of `account` as a table, with notes below."""
-    config, components = facts["config"], facts["components"]
+    components = facts["components"]
     rows = [("component", "one layer", "parameters")]
     rows += [_row(name, component) for name, component in components.items() if not is_head(name)]
     per_layer = sum(component["per_layer"] for component in components.values())
@@ -74,7 +75,7 @@ def describe_counts(facts: Mapping[str, Any], notes: Sequence[str]) -> str:
         rows.append(("with heads", "", f"{facts['parameters']:,}"))
     name_width = max(len(name) for name, _, _ in rows)
     lines = [
-        _describe_shape(config, has_attention="formula" in facts),
+        _describe_shape(facts),
         "",
         *(f"{name:<{name_width}}  {layer:>10}  {count:>12}" for name, layer, count in rows),
         "",
@@ -89,8 +90,10 @@ def describe_counts(facts: Mapping[str, Any], notes: Sequence[str]) -> str:
     return "\n".join(lines)
 
 
-def _describe_shape(config: Mapping[str, Any], *, has_attention: bool) -> str:
+def _describe_shape(facts: Mapping[str, Any]) -> str:
     """List the sizes of a model. Without attention it has no heads and no limit on positions."""
+    config = facts["config"]
+    has_attention = "formula" in facts
     sizes = [
         count_noun(config["num_hidden_layers"], "layer"),
         f"{config['hidden_size']:,} wide",
@@ -102,7 +105,8 @@ def _describe_shape(config: Mapping[str, Any], *, has_attention: bool) -> str:
         ]
     sizes.append(f"{config['vocab_size']:,} tokens")
     if has_attention:
-        sizes.append(f"{config['max_position_embeddings']:,} positions")
+        # RoBERTa stores two more positions, which no token has.
+        sizes.append(f"{facts['max_length']:,} positions")
     return ", ".join(sizes)
 
 

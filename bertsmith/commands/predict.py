@@ -27,7 +27,7 @@ from bertsmith.metrics.reading_counts import ReadingCounts
 from bertsmith.model.model_folder import ModelFolder
 from bertsmith.system.counts import count_noun, line_with_count
 from bertsmith.system.escaping import make_console
-from bertsmith.system.output_files import hold_outputs
+from bertsmith.system.output_files import lock_outputs
 from bertsmith.system.progress import only_bar
 from bertsmith.tasks.page import PredictionRow, write_predictions_page
 from bertsmith.tasks.prediction_files import PendingRows, endings, write_predictions
@@ -53,7 +53,7 @@ def main(words: Sequence[str], line: Sequence[str]) -> None:
         raise ConfigError("- reads texts from standard input. Give either - or texts, not both.")
     _check_no_file(settings.text)
     outputs = {"--out": settings.out, "--page": settings.page}
-    with hold_outputs(outputs, settings.file, settings.model):
+    with lock_outputs(outputs, settings.file, settings.model):
         _predict(settings, folder)
 
 

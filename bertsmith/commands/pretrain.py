@@ -6,14 +6,14 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from bertsmith.commands.next_command import with_modules
+from bertsmith.commands.next_command import with_import_flags
 from bertsmith.commands.resume import print_resume_state, resume_command
 from bertsmith.commands.settings.pretrain import Settings
 from bertsmith.model.electra_pair import GENERATOR
 from bertsmith.pretraining.job import PretrainJob
 from bertsmith.pretraining.run import run_pretraining
 from bertsmith.pretraining.summary import describe_pretraining, has_trained_generator
-from bertsmith.system.output_files import hold_outputs
+from bertsmith.system.output_files import lock_outputs
 from bertsmith.system.paths import free_path, shell_path
 from bertsmith.training.callback import Callback
 from bertsmith.training.display import Display
@@ -44,7 +44,7 @@ def main(settings: Settings, line: Sequence[str]) -> None:
     with ExitStack() as stack:
         callbacks: list[Callback] = [stack.enter_context(Display())]
         if settings.page is not None:
-            stack.enter_context(hold_outputs({"--page": settings.page}, input_file=None))
+            stack.enter_context(lock_outputs({"--page": settings.page}, input_file=None))
             callbacks.append(stack.enter_context(RunPage(settings.page, RunFolder(settings.out))))
         result = run_pretraining(
             job,
@@ -80,5 +80,5 @@ def suggest_commands(result: Mapping[str, Any]) -> list[str]:
         f"bertsmith finetune classify --model {shell_path(model)} --train train.csv --eval dev.csv "
         f"--out {shell_path(out)}"
     )
-    # `with_modules` repeats the user's flags --import.
-    return [f"try        {with_modules(fill)}", f"next       {with_modules(finetune)}"]
+    # `with_import_flags` repeats the user's flags --import.
+    return [f"try        {with_import_flags(fill)}", f"next       {with_import_flags(finetune)}"]

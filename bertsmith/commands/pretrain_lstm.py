@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from bertsmith.commands.next_command import with_modules
+from bertsmith.commands.next_command import with_import_flags
 from bertsmith.commands.settings.pretrain_lstm import Settings
 from bertsmith.commands.system_run import run_system
 from bertsmith.system.paths import shell_path
@@ -16,4 +16,4 @@ def main(settings: Settings, line: Sequence[str]) -> None:
     run_system("lstm", settings, line)
     if not settings.json:
         command = f'bertsmith generate {shell_path(settings.out)} "The"'
-        print(f"try        {with_modules(command)}")
+        print(f"try        {with_import_flags(command)}")

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from bertsmith.commands.next_command import with_modules
+from bertsmith.commands.next_command import with_import_flags
 from bertsmith.commands.settings.pretrain_t5 import Settings
 from bertsmith.commands.system_run import run_system
 from bertsmith.system.paths import free_path, shell_path
@@ -20,4 +20,4 @@ def main(settings: Settings, line: Sequence[str]) -> None:
             f"bertsmith finetune translate --model {shell_path(settings.out)} "
             f"--train train.csv --eval dev.csv --out {shell_path(out)}"
         )
-        print(f"next       {with_modules(command)}")
+        print(f"next       {with_import_flags(command)}")

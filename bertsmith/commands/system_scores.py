@@ -24,7 +24,7 @@ from bertsmith.lineage.sentence_scores import SCORABLE_MODEL_TYPES, load_sentenc
 from bertsmith.lineage.text_to_text_generation import TextToTextGenerator
 from bertsmith.lineage.translation_run import score_pairs
 from bertsmith.system.counts import count_noun, percent
-from bertsmith.system.output_files import hold_outputs
+from bertsmith.system.output_files import lock_outputs
 from bertsmith.tasks.scoring import Evaluation
 
 
@@ -67,7 +67,7 @@ def _score_by_pairs(settings: Settings) -> None:
         report = {**result.to_json(), "unknown_rate": unknown_rate}
         print(json.dumps(report) if settings.json else result)
 
-    with hold_outputs({"--scores": settings.scores}, path, settings.model):
+    with lock_outputs({"--scores": settings.scores}, path, settings.model):
         evaluate_pairs(settings, scorer, path, print_scores)
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from bertsmith.commands.flags import changed_flags
-from bertsmith.commands.next_command import with_modules
+from bertsmith.commands.next_command import with_import_flags
 from bertsmith.commands.settings.tokenizer_train import Settings
 from bertsmith.data.reading import SourceReport, format_reason
 from bertsmith.data.settings import CorpusSettings
@@ -121,7 +121,7 @@ def build_command(texts: Sequence[str], tokenizer: Path, settings: LearningSetti
     words = [*map(shell_path, texts), "--tokenizer", shell_path(tokenizer)]
     words += map(shlex.quote, changed_flags(reading))
     corpus = shell_path(free_path(Path("runs", "corpus")))
-    return with_modules(f"bertsmith corpus build {' '.join(words)} --out {corpus}")
+    return with_import_flags(f"bertsmith corpus build {' '.join(words)} --out {corpus}")
 
 
 def describe_source(source: SourceReport) -> str:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from bertsmith.commands.next_command import with_modules
+from bertsmith.commands.next_command import with_import_flags
 from bertsmith.commands.output import print_report
 from bertsmith.commands.settings.vectors import Settings
 from bertsmith.pretraining.static_vectors import count_static_vectors
@@ -21,4 +21,4 @@ def main(settings: Settings, line: Sequence[str]) -> None:
             f"bertsmith finetune classify --head linear --model {shell_path(settings.out)} "
             f"--train train.csv --out {shell_path(out)}"
         )
-        print(f"next      {with_modules(command)}")
+        print(f"next      {with_import_flags(command)}")

@@ -145,7 +145,7 @@ def _check_count(pair: Sequence[str], count: int, reason: str) -> None:
     if len(pair) == count:
         return
     if not pair:
-        raise InputError(f"{option('pair')}: not given, but {reason}. Give the second with it.")
+        raise InputError(f"Give the second text by {option('pair')}: {reason}.")
     advice = "Give one of them." if count else "Leave it out."
     raise InputError(
         f"{option('pair')}: found {count_noun(len(pair), 'text')}, but {reason}. {advice}"

@@ -14,7 +14,7 @@ PAGE_ENDINGS = (".html", ".htm")
 
 
 @contextlib.contextmanager
-def hold_outputs(
+def lock_outputs(
     outputs: Mapping[str, Path | None], input_file: Path | None, model: Path | None = None
 ) -> Iterator[None]:
     """Lock the output files for the block, and refuse one that is the input or a model's file.

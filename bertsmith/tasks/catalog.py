@@ -7,6 +7,7 @@ from bertsmith.errors import SettingError
 from bertsmith.model.config_file import own_settings, task_head
 from bertsmith.model.head_names import LINEAR_HEAD_FILE, MEMBERS
 from bertsmith.model.model_folder import ModelFolder
+from bertsmith.model.nested_folder import MODULES_FILE
 from bertsmith.tasks.task import Task
 
 TASKS = {
@@ -60,7 +61,7 @@ def task_of_folder(folder: ModelFolder) -> type[Task[Any, Any]] | None:
     head = task_head(folder.settings)
     if head is None:
         name = str(stored.get("task"))
-        if "task" not in stored and folder.files.has("modules.json"):
+        if "task" not in stored and folder.files.has(MODULES_FILE):
             name = "embed"
         return task_named(name) if name in TASKS else None
     if stored.get(MEMBERS):

@@ -14,7 +14,13 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from bertsmith.errors import CheckpointError, ConfigError, option, warn_once
-from bertsmith.model.nested_folder import MODULE_TYPE, STATIC_MODULE, inner_folder, module_name
+from bertsmith.model.nested_folder import (
+    MODULE_TYPE,
+    MODULES_FILE,
+    STATIC_MODULE,
+    inner_folder,
+    module_name,
+)
 from bertsmith.system.checksums import recording_checksums
 from bertsmith.system.files import write_json
 from bertsmith.system.small_files import SmallFiles
@@ -88,13 +94,13 @@ class SentenceFolder:
             pooling = pooling or "mean"
         if unknown := paths.keys() - {*MODULES, ""}:  # "" is a module without a type
             raise CheckpointError(
-                f"{files.path('modules.json')}: asks for {', '.join(sorted(unknown))} after the "
+                f"{files.path(MODULES_FILE)}: asks for {', '.join(sorted(unknown))} after the "
                 "encoder; bertsmith has Pooling and Normalize. Choose another model."
             )
         right_order = [module for module in MODULES if module in paths]
         if [module for module in paths if module in MODULES] != right_order:
             raise CheckpointError(
-                f"{files.path('modules.json')}: asks for {', '.join(paths)}, one after the other; "
+                f"{files.path(MODULES_FILE)}: asks for {', '.join(paths)}, one after the other; "
                 f"bertsmith computes {', '.join(right_order)}. Choose another model."
             )
         check_settings(files)
@@ -125,7 +131,7 @@ class SentenceFolder:
             CheckpointError: modules.json is damaged.
             ConfigError: sentence-transformers has no such pooling.
         """
-        model, *others = read_settings(SmallFiles(directory), "modules.json", [])
+        model, *others = read_settings(SmallFiles(directory), MODULES_FILE, [])
         others = [module for module in others if module_name(module) != "Pooling"]
         pooling = {"path": MODULES["Pooling"], "type": f"{MODULE_TYPE}Pooling"}
         self._write(directory, hidden_size, [model, pooling, *others], {})
@@ -155,7 +161,7 @@ class SentenceFolder:
         contents: dict[str, Any] = {
             f"{MODULES['Pooling']}/config.json": {"word_embedding_dimension": hidden_size, **modes},
             **files,
-            "modules.json": [
+            MODULES_FILE: [
                 {**module, "idx": index, "name": str(index)} for index, module in enumerate(modules)
             ],
         }
@@ -174,7 +180,7 @@ def warn_of_outer_pooling(
     directory = files.directory.resolve()
     # If the outer folder was named (`files.outer`), or this one is a sentence encoder's itself, its
     # pooling is used already.
-    if files.outer is not None or files.has("modules.json") or pooling is not None:
+    if files.outer is not None or files.has(MODULES_FILE) or pooling is not None:
         return
     try:
         parents = islice(directory.parents, MAX_PARENTS)
@@ -197,7 +203,7 @@ def warn_of_outer_pooling(
 def sentence_files(files: SmallFiles) -> tuple[str, ...]:
     """Name the files that a sentence encoder's folder may have besides model and tokenizer."""
     pooling_file = _pooling_file(_read_modules(files))
-    return ("modules.json", SETTINGS_FILE, *LENGTH_FILES, pooling_file)
+    return (MODULES_FILE, SETTINGS_FILE, *LENGTH_FILES, pooling_file)
 
 
 def _read_modules(files: SmallFiles) -> dict[str, Any]:
@@ -206,17 +212,17 @@ def _read_modules(files: SmallFiles) -> dict[str, Any]:
     Raises:
         CheckpointError: the file is damaged, or names a module twice.
     """
-    modules = read_settings(files, "modules.json", [])
+    modules = read_settings(files, MODULES_FILE, [])
     if not all(isinstance(module, dict) for module in modules):
         raise CheckpointError(
-            f"{files.path('modules.json')}: found {_shown(modules)}; allowed is a "
+            f"{files.path(MODULES_FILE)}: found {_shown(modules)}; allowed is a "
             "list of objects, one for each module. Copy the file again."
         )
     names = [module_name(module) for module in modules]
     for name in names:
         if (count := names.count(name)) > 1:
             raise CheckpointError(
-                f"{files.path('modules.json')}: asks for {name} {count} times; bertsmith has each "
+                f"{files.path(MODULES_FILE)}: asks for {name} {count} times; bertsmith has each "
                 "module once. Choose another model."
             )
     return {name: module.get("path") for name, module in zip(names, modules, strict=True)}
@@ -236,11 +242,11 @@ def check_pooling(files: SmallFiles, paths: Mapping[str, Any]) -> None:
     Raises:
         CheckpointError: modules.json lists no Pooling, or the file with its settings is missing.
     """
-    if not files.has("modules.json"):
+    if not files.has(MODULES_FILE):
         return
     if "Pooling" not in paths:
         raise CheckpointError(
-            f"{files.path('modules.json')}: lists no Pooling, which makes one vector of the "
+            f"{files.path(MODULES_FILE)}: lists no Pooling, which makes one vector of the "
             f"vectors of the tokens. Choose one with {option('pooling')} ({TAKE_POOLING})."
         )
     file = _pooling_file(paths)

@@ -15,6 +15,7 @@ from bertsmith.data.text_files import IN_MEMORY
 from bertsmith.metrics.names import format_score, score_name
 from bertsmith.model.head_names import LINEAR_HEAD_FILE, MEMBERS
 from bertsmith.model.hub import CARD_FILE, CARD_MARK, HUB_NAME, is_own_card
+from bertsmith.model.nested_folder import MODULES_FILE
 from bertsmith.system.counts import count_noun
 from bertsmith.system.files import atomic_write
 from bertsmith.system.json_text import parse_json
@@ -137,7 +138,7 @@ def _front_matter(pipeline: str, run: Mapping[str, Any], name: str) -> str:
 
 def _pipeline(directory: Path, config: Mapping[str, Any]) -> str:
     """Return the task of the folder's model by its name on the hub, such as "fill-mask"."""
-    if (directory / "modules.json").exists():
+    if (directory / MODULES_FILE).exists():
         return "sentence-similarity"
     if (directory / LINEAR_HEAD_FILE).exists():
         return "text-classification"

@@ -41,6 +41,12 @@ def test_a_family_has_the_same_segments_with_a_preset_and_with_sizes(facts, fami
     assert by_sizes == by_preset
 
 
+def test_the_positions_are_those_that_tokens_can_have(bertsmith, facts):
+    counts = facts("tiny", "--family", "roberta")
+    assert (counts["config"]["max_position_embeddings"], counts["max_length"]) == (514, 512)
+    assert "512 positions" in bertsmith("params", "tiny", "--family", "roberta")
+
+
 def test_a_folder_counts_what_it_holds(bertsmith, facts, tmp_path):
     folder = save_tiny(tmp_path / "m", "classify", labels=("a", "b", "c"))
     found = facts(folder)

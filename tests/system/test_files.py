@@ -18,7 +18,7 @@ from bertsmith.data.sharded_build import build_shard
 from bertsmith.errors import ConfigError, InputError
 from bertsmith.system.files import atomic_dir, atomic_write, sha256_file, write_json
 from bertsmith.system.locks import lock_file, try_lock
-from bertsmith.system.output_files import hold_outputs
+from bertsmith.system.output_files import lock_outputs
 from bertsmith.vocabulary.train import check_tokenizer_out
 
 
@@ -152,7 +152,7 @@ def test_a_pipe_and_a_device_are_written_to_and_stay(tmp_path):
 
 
 def hold(outputs, read, model=None):
-    with hold_outputs(outputs, read, model):
+    with lock_outputs(outputs, read, model):
         pass
 
 

@@ -12,7 +12,7 @@ from tiny_models import save_tiny
 from bertsmith.cli import main
 from bertsmith.errors import InputError
 from bertsmith.system.locks import hold_folder
-from bertsmith.system.output_files import hold_outputs
+from bertsmith.system.output_files import lock_outputs
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="there are no such locks")
 
@@ -21,9 +21,9 @@ import sys
 from contextlib import nullcontext
 from pathlib import Path
 from bertsmith.system.locks import hold_folder
-from bertsmith.system.output_files import hold_outputs
+from bertsmith.system.output_files import lock_outputs
 kind, out = sys.argv[1], Path(sys.argv[2])
-with hold_folder(out) if kind == "folder" else hold_outputs({"--out": out}, None):
+with hold_folder(out) if kind == "folder" else lock_outputs({"--out": out}, None):
     print("held", flush=True)
     input()
 """
@@ -62,7 +62,7 @@ def test_a_second_process_is_told_at_its_start(tmp_path, train, refused, kind):
     assert str(out) in line and "--out" in line
     visible = [path.name for path in out.parent.iterdir() if not path.name.startswith(".")]
     assert visible == (["out"] if kind == "folder" else [])  # an empty folder
-    with hold_folder(out) if kind == "folder" else hold_outputs({"--out": out}, None):
+    with hold_folder(out) if kind == "folder" else lock_outputs({"--out": out}, None):
         pass
 
 
@@ -80,7 +80,7 @@ def test_an_output_that_another_process_finished_meanwhile_is_looked_at_again(
 @pytest.mark.skipif(not Path("/proc/self").exists(), reason="no folder refuses the superuser")
 def test_an_output_that_cannot_be_written_is_named_as_the_user_does():
     with refuses(InputError, "/proc/a.csv: ", worded=False):
-        hold_outputs({"--out": Path("/proc/a.csv")}, None).__enter__()
+        lock_outputs({"--out": Path("/proc/a.csv")}, None).__enter__()
 
 
 @pytest.mark.parametrize("line", [
