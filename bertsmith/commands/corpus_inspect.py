@@ -116,7 +116,7 @@ def _examples(corpus: Corpus, count: int) -> Iterator[str]:
 
 
 def _print_split(console: Any, name: str, split: SplitManifest) -> None:
-    """Print the counts of a split, and the histograms of its lengths, on a console of rich."""
+    """Print the counts of the split `name`, and histograms of its lengths, on a console of rich."""
     from rich.bar import Bar
     from rich.table import Table
 

@@ -40,7 +40,10 @@ def main(settings: Settings, line: Sequence[str]) -> None:
 
 
 def describe_student(result: Mapping[str, Any], comparison: ModelComparison) -> str:
-    """Describe a run, and compare its student with the teacher; the next commands come last."""
+    """Describe a run, and compare its student with the teacher; the next commands come last.
+
+    `result` is the summary of the run: steps, losses, speed and facts about the corpus.
+    """
     lines = [
         *describe_pretraining(result),
         f"student    {result['made_of']}",

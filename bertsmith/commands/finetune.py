@@ -66,7 +66,10 @@ def main(parsed: tuple[Any, DistillSettings | None], line: Sequence[str]) -> Non
 
 
 def predict_command(task: type[Task[Any, Any]], model: Path, *, are_pairs: bool = False) -> str:
-    """Return a command line for predictions on texts like those that a model learned from."""
+    """Return a command line for predictions on texts like those that a model learned from.
+
+    `are_pairs` is whether its examples are pairs of texts, if the task allows both.
+    """
     definition = task()
     number = 2 if are_pairs else definition.texts_per_example
     texts = [f"your {FIELD_NAMES.get(field, field)}" for field in definition.fields[: number or 1]]

@@ -42,7 +42,7 @@ def main(settings: Settings, line: Sequence[str]) -> None:
 
 
 def describe(result: Mapping[str, Any]) -> list[str]:
-    """Describe a run in lines: its length and its scores."""
+    """Describe a run in lines, its length and its scores; `result` is the summary of the run."""
     scores = result["evaluation"]
     return [
         f"trained    {count_noun(result['steps'], 'step')} on "

@@ -32,6 +32,11 @@ def defer_until_model_is_known(cls: type[Any], args: Sequence[str], prog: str) -
     the line, once it has read the model's folder. A line without a model ends here, with help or
     an error.
 
+    Args:
+        cls: the settings of the command, apart from those of columns.
+        args: the words after the name of the command.
+        prog: the name of the command, such as "bertsmith predict", for messages.
+
     Raises:
         HelpRequested: the line names no model and asks for help.
         ConfigError: the line names no model.
@@ -51,7 +56,10 @@ def find_model(cls: type[Any], args: Sequence[str]) -> str | None:
 
 
 def parse_with_columns(cls: type[T], columns: type[Any], args: Sequence[str], prog: str) -> T:
-    """Parse a command line as `cls`, whose field `columns` has this type."""
+    """Parse a command line as `cls`, whose field `columns` has this type.
+
+    `args` are the words after the name of the command, `prog` is this name, for messages.
+    """
     field = ("columns", columns, dataclasses.field(default_factory=columns))
     full = dataclasses.make_dataclass(cls.__name__, [field], bases=(cls,), frozen=True)
     return cast(T, parse_settings(full, args, prog, inspect.getdoc(cls)))

@@ -55,6 +55,9 @@ def parse_settings(
     """Parse a command line as `cls`, whose docstring is its help.
 
     Args:
+        args: the words after the name of the command.
+        prog: the name of the command, such as "bertsmith pretrain", for messages.
+        description: help of the command in place of the docstring.
         default: an instance whose values replace the defaults of the fields, as of a recipe; by
             default tyro's mark that there is none.
         more_options: options that help shows before those of the fields.
@@ -137,6 +140,7 @@ def parse_with_recipe(
     options that the user must give ("needs"), such as a teacher's folder.
 
     Args:
+        args, prog, description: as in `parse_settings`.
         kind: folder of `recipes/` whose recipes the help lists.
     """
     default: Any = tyro.MISSING_NONPROP
@@ -196,7 +200,7 @@ def take_recipe(args: Sequence[str]) -> tuple[str | None, list[str]]:
 def unset_other(args: Sequence[str], one: str, other: str) -> list[str]:
     """Unset the recipe's value of one of two flags, if the command line has only the other one.
 
-    The value None on a command line stands for a setting that is not given.
+    `args` are the words of the line. The value None on it stands for a setting that is not given.
 
     >>> unset_other(["--steps", "9"], "minutes", "steps")
     ['--steps', '9', '--minutes', 'None']

@@ -22,13 +22,16 @@ UNBROKEN = "\u00a0"
 
 
 def print_help(request: HelpRequested, prog: str) -> None:
-    """Print the requested help in the width of the terminal."""
+    """Print the requested help of the command `prog` in the width of the terminal."""
     width = min(MAX_WIDTH, shutil.get_terminal_size().columns)
     print(format_help(request.page, prog, everything=request.everything, width=width), end="")
 
 
 def format_help(page: Page, prog: str, *, everything: bool, width: int) -> str:
-    """Format a page as text, with all options or without the advanced ones."""
+    """Format the help of the command `prog` as text of at most `width` characters a line.
+
+    With `everything`, all options are shown in full; else the usual ones, with a sentence each.
+    """
     width = max(width, MIN_WIDTH)
     shown = [option for option in page.options if everything or not option.is_advanced]
     needed = [option for option in shown if option.is_required]

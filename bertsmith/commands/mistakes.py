@@ -24,6 +24,11 @@ def find_mistake(args: Sequence[str], options: Sequence[Option], prog: str) -> s
 
     Flags are checked first, one after the other: one that does not exist, or has a wrong value or
     none. Then the words that are left are checked, and whether all needed options are given.
+
+    Args:
+        args: the words after the name of the command.
+        options: the options that the command has.
+        prog: the name of the command, such as "bertsmith pretrain".
     """
     flags = {option.name: option for option in options if not option.is_positional}
     rest = deque(option_words(args))

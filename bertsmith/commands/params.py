@@ -119,7 +119,10 @@ def _row(name: str, component: Mapping[str, int]) -> tuple[str, str, str]:
 
 
 def _against_formula(facts: Mapping[str, Any], encoder: str) -> list[str]:
-    """Format the differences between the usual formula and the exact count, line by line."""
+    """Format the differences between the usual formula and the exact count, line by line.
+
+    `facts` is the result of `account`, `encoder` the name of the last line.
+    """
     rows = [(f"{PARAMETER_FORMULA}, the usual formula", f"{facts['formula']:,}")]
     rows += [(f"  {name}", f"{count:+,}") for name, count in facts["beyond_formula"].items()]
     rows.append((encoder, f"{facts['encoder']:,}"))
@@ -132,7 +135,10 @@ def _megabytes(count: int) -> str:
 
 
 def _load_or_build(name: str | None, sizes: Mapping[str, Any]) -> BertModel:
-    """Load a folder's model, or build one on torch's meta device, where weights take no memory."""
+    """Load a folder's model, or build one on torch's meta device, where weights take no memory.
+
+    `name` is a folder or a preset, such as "mini"; `sizes` are those that the user gives.
+    """
     if name is not None and name not in PRESETS:
         return _load(name, sizes)
     missing = [name for name in ("num_hidden_layers", "hidden_size") if name not in sizes]

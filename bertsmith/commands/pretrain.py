@@ -65,8 +65,9 @@ def describe_run(result: dict[str, Any]) -> str:
 def suggest_commands(result: Mapping[str, Any]) -> list[str]:
     """List commands that use the model.
 
-    The list is empty after a run that stayed on the first plateau of the loss. Such a model has
-    learned how frequent tokens are, but not yet to use their context.
+    `result` is the summary of the run: its folder, steps, losses and speed. The list is empty after
+    a run that stayed on the first plateau of the loss. Such a model has learned how frequent tokens
+    are, but not yet to use their context.
     """
     if find_plateau(result) is not None:
         return []

@@ -23,6 +23,8 @@ T = TypeVar("T")
 def parse_for_folder(cls: type[T], args: Sequence[str], prog: str) -> tuple[T, ModelFolder | None]:
     """Parse a command line as `cls`, whose field `columns` has the type of the model's task.
 
+    `args` are the words after the name of the command, `prog` is this name, for messages.
+
     Tasks have different columns in their files, and so different flags. Return the settings and the
     model's folder. The folder is None if `find_model` finds no model in the command line, for
     example if "-" (standard input) stands in its place. If the model cannot be read, --help shows

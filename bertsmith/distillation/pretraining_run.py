@@ -230,6 +230,13 @@ def distill_pretraining(
 ) -> tuple[dict[str, Any], ModelComparison]:
     """Run a job; return its summary with facts about the corpus, and teacher beside student.
 
+    Args:
+        out: the folder of the student and the run.
+        resume: whether to continue the stopped run in `out`.
+        overwrite: whether to replace an earlier run there.
+        callbacks: objects that are told of each step and evaluation.
+        resume_command: what the user runs to continue a stopped run, for messages.
+
     Raises:
         BertsmithError: settings, models, corpus or folder do not allow the run (nothing was
             written), or the run had to stop.

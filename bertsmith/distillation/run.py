@@ -449,7 +449,7 @@ def token_similarity(
 
 
 def with_row_numbers(examples: TrainingExamples, first: int) -> TrainingExamples:
-    """Add a target with the number of each row, by which cached outputs are found."""
+    """Add a target with the number of each row, from `first` on, by which outputs are cached."""
     encoded = examples.encoded
     numbers = np.arange(first, first + len(encoded.rows), dtype=np.int64)
     targets = {**encoded.row_targets, ROWS: numbers}
@@ -457,7 +457,10 @@ def with_row_numbers(examples: TrainingExamples, first: int) -> TrainingExamples
 
 
 def _to_live_teacher(teacher: LoadedTeacher, machine: Machine, *, hidden: bool) -> LiveTeacher:
-    """Move the teacher to the run's device and precision, heads in fp32."""
+    """Move the teacher to the run's device and precision, heads in fp32.
+
+    `hidden` is whether its last-layer vectors are needed, too.
+    """
     model = teacher.model
     set_dtype(model, DTYPES[machine.precision])
     return LiveTeacher(teacher.task, model.to(machine.device), hidden=hidden)
@@ -471,7 +474,10 @@ def _open_stored_teacher(
     max_length: int,
     say: Say,
 ) -> Teacher:
-    """Open the cache in `directory`, and first compute the outputs of `live` that it lacks."""
+    """Open the cache in `directory`, and first compute the outputs of `live` that it lacks.
+
+    The outputs are those for all rows of `objectives`, in this order.
+    """
     texts = join_texts([objective.train.encoded.rows for objective in objectives])
     facts: Mapping[str, Any] = {
         "teacher": teacher.fingerprint,

@@ -88,7 +88,10 @@ def check_vocabularies(
 
 
 def distillation_facts(settings: StudentSettings, fingerprint: str, made_of: str) -> dict[str, Any]:
-    """Build the entry "distillation" of `run.json`."""
+    """Build the entry "distillation" of `run.json`.
+
+    `fingerprint` is the SHA-256 of the teacher; `made_of` says of which weights the student began.
+    """
     return {
         "teacher": str(settings.teacher),
         "teacher_sha256": fingerprint,

@@ -70,6 +70,7 @@ class ElectraPair(BertModel):
         return {GENERATOR: self.generator}
 
     def set_dropout(self, probability: float, attention: float | None = None) -> None:
+        """Set the dropout of both models, as `BertModel.set_dropout` does."""
         super().set_dropout(probability, attention)
         self.generator.set_dropout(probability, attention)
 

@@ -208,7 +208,7 @@ def _fill(model: BertModel, tensors: Mapping[str, Tensor], directory: Path) -> l
 def _advise_on_missing(
     model: BertModel, needed: Sequence[str], tensors: Mapping[str, Tensor]
 ) -> str:
-    """Advise on missing weights, which may be stored under other names."""
+    """Advise on missing weights, `needed`, which may be stored under other names."""
     expected = _expected_names(model)
     others = [name for name in tensors if name not in expected]
     if len(others) < len(needed):
@@ -231,7 +231,11 @@ def _expected_names(model: BertModel) -> set[str]:
 def _check_copies(
     names: Sequence[str], firsts: Sequence[str], tensors: Mapping[str, Tensor], directory: Path
 ) -> None:
-    """Raise CheckpointError if weights that config.json calls shared are not the same."""
+    """Raise CheckpointError if weights that config.json calls shared are not the same.
+
+    `names` are the stored names of a layer's weights, `firsts` those of the first layer that shares
+    them.
+    """
     for name, first in zip(names, firsts, strict=True):
         if name != first and not torch.equal(tensors[name], tensors[first]):
             raise CheckpointError(
@@ -263,7 +267,10 @@ def _check_shape(tensor: Tensor, name: str, expected: list[int], directory: Path
 
 
 def _warn_unused_parts(unused: Sequence[str], folder: ModelFolder) -> None:
-    """Warn of stored weights in layers that models of the family lack, such as adapters."""
+    """Warn of stored weights in layers that models of the family lack, such as adapters.
+
+    `unused` are the names of weights that the model has no place for.
+    """
     down = folder.family.names.get("layers.{i}.feed_forward.down")
     if down is None or folder.config.is_recurrent:
         return
@@ -291,8 +298,9 @@ def _warn_unused_parts(unused: Sequence[str], folder: ModelFolder) -> None:
 def _warn_unused_layers(unused: Sequence[str], folder: ModelFolder) -> None:
     """Warn where the weights have more layers than config.json asks for.
 
-    The message names `num_hidden_layers`, the entry of config.json. The layers that a token goes
-    through, `num_layers`, are more in an ALBERT with an `inner_group_num` above 1.
+    `unused` are the names of weights that the model has no place for. The message names
+    `num_hidden_layers`, the entry of config.json. The layers that a token goes through,
+    `num_layers`, are more in an ALBERT with an `inner_group_num` above 1.
     """
     config = folder.config
     if not config.num_layers or config.is_recurrent:

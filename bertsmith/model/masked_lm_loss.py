@@ -143,6 +143,7 @@ def _accumulate(total: Tensor | None, part: Tensor) -> Tensor:
 def _chunks(hidden: Tensor, weight: Tensor, num_arrays: int = 1) -> list[slice]:
     """Divide the rows of `hidden` into slices of about equal size.
 
+    A slice has as many rows as its logits over the vocabulary, the rows of `weight`, may fill.
     `num_arrays` is the number of arrays of logits that exist at a time for a slice, such as 2 for
     those of a student and its teacher.
     """

@@ -181,7 +181,10 @@ def _run_trial(device: torch.device) -> VarlenTrial:
 
 
 def in_blocks(qkv: Tensor) -> Tensor:
-    """Compute attention for the trial's sequences by torch's fused kernel, length by length."""
+    """Compute attention for the trial's sequences by torch's fused kernel, length by length.
+
+    `qkv`, [tokens, 3, heads, head_size], are their queries, keys and values.
+    """
     parts = torch.split(qkv, [VARLEN_TRIAL_ROWS * length for length in TRIAL_LENGTHS])
     contexts = []
     for part, length in zip(parts, TRIAL_LENGTHS, strict=True):
@@ -191,7 +194,10 @@ def in_blocks(qkv: Tensor) -> Tensor:
 
 
 def _outcome(attend: Callable[[Tensor], Tensor], qkv: Tensor, gradient: Tensor) -> Sequence[Tensor]:
-    """Return the context vectors, and the gradients of query, key and value."""
+    """Return the context vectors, and the gradients of query, key and value.
+
+    `attend` computes the contexts of `qkv`; `gradient` is the gradient of a loss by the contexts.
+    """
     context = attend(qkv)
     (qkv_gradient,) = torch.autograd.grad(context, qkv, gradient)
     return (context.detach(), *qkv_gradient.unbind(1))

@@ -1,9 +1,11 @@
 """Hugging Face's names of weights, and ours.
 
-The names in a file may have a prefix, or be spelt as in old versions of transformers. `ModelFolder`
-turns them into canonical names by these functions, in this order: `without_wrappers`,
-`without_common_prefix`, `by_canonical_names`. Then it calls `check_tied`. `hugging_face_names`
-lists the canonical names that belong to one of our parameters.
+A `Family` has the table that maps ours to theirs. In all functions `stored` has the tensors of a
+folder by the names in its file, and `directory` names the folder in messages. The names in a file
+may have a prefix, or be spelt as in old versions of transformers. `ModelFolder` turns them into
+canonical names by these functions, in this order: `without_wrappers`, `without_common_prefix`,
+`by_canonical_names`. Then it calls `check_tied`. `hugging_face_names` lists the canonical names
+that belong to one of our parameters.
 """
 
 import re

@@ -11,11 +11,11 @@ from bertsmith.demo.settings import DemoSettings
 class Settings(DemoSettings):
     """Train and evaluate a BERT on the documentation that is on this computer.
 
-    Learns a vocabulary from the documentation of Python and of the installed packages, pre-trains a
-    small BERT on it, fine-tunes it with a few labelled paragraphs to tell which library a text is
-    about, and compares it with the same model without pre-training and with plain methods (one of
-    them needs scikit-learn, and is left out without it). Needs no download. At the end, open
-    report.html.
+    Learns a vocabulary from the documentation of Python and of the installed packages, and
+    pre-trains a small BERT on these texts. Then fine-tunes the BERT with a few labelled paragraphs,
+    to tell which library a text is about. Compares it with the same model without pre-training, and
+    with plain methods (one of them needs scikit-learn, and is left out without it). Needs no
+    download. At the end, open report.html.
     """
 
     json: bool = False

@@ -35,13 +35,13 @@ class Settings(InferenceCompute):
     """Minimal pairs, in place of --data: a file such as BLiMP's (.jsonl, .csv or .tsv) with a
     grammatical sentence (sentence_good) and an ungrammatical one (sentence_bad) in each row. The
     score is how often the model finds the first likelier, by pseudo-log-likelihood: the sum of the
-    log-probabilities of the tokens, each masked in turn; of a GPT or LSTM, each after those before
-    it; of an ELMo, the mean of both directions. With columns UID, linguistics_term and field, there
-    are accuracies by group."""
+    log-probabilities of the tokens, each masked in turn. A GPT or LSTM reads each token after those
+    before it, an ELMo from both directions (the mean counts). With columns UID, linguistics_term
+    and field, there are accuracies by group."""
     limit: int | None = None
-    """Number of rows to read, from the first; of minimal pairs, this many of each UID. A sentence
-    encoder is scored on pairs of texts without scores by search, which keeps a vector of each text
-    and compares it with those of all others: ten times as many rows take ten times the memory and a
+    """Number of rows to read, from the first; of minimal pairs, this many of each UID. If pairs of
+    texts have no scores, a sentence encoder is scored by search: a vector of each text is kept, and
+    compared with those of all others. Ten times as many rows then take ten times the memory and a
     hundred times the comparisons."""
     max_length: int | None = None
     """Maximum length of texts in tokens. Default: as in training."""

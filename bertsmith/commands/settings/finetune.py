@@ -58,7 +58,7 @@ class TeacherOptions(DistillSettings):
 
 
 def parse(args: Sequence[str], prog: str) -> tuple[Any, DistillSettings | None]:
-    """Parse recipe and flags of the task that `prog` ends with.
+    """Parse recipe and flags of the task that `prog`, such as "bertsmith finetune tag", ends with.
 
     Return the settings of the task and, with --teacher, those of the distillation.
     """

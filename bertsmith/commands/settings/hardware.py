@@ -11,10 +11,10 @@ class Settings:
     """Show how fast this computer multiplies matrices, and how bertsmith therefore computes.
 
     BERT spends nearly all of its time on matrix products. Their speeds are measured once and
-    stored; a run then uses the fastest way with the promised accuracy. They are measured again if
-    they are a month old, if other programs kept the computer busy when they were measured, or if
-    a short trial at the start of a run differs from them by a factor of 1.5; but only while no
-    other program keeps the computer busy.
+    stored; a run then uses the fastest way with the promised accuracy. Speeds are measured again if
+    they are a month old, if other programs kept the computer busy before, or if a short trial at
+    the start of a run differs by a factor of 1.5. Nothing is measured again while another program
+    keeps the computer busy.
     """
 
     json: bool = False

@@ -13,8 +13,8 @@ class Settings:
     """Add tokens of your own texts to a model's vocabulary.
 
     A model that was pre-trained on general text spells the words of your field with many tokens.
-    This command learns tokens for these words, and writes a tokenizer folder in which they follow
-    the old tokens, which keep their ids. Use it in 'corpus build --tokenizer'; then continue
+    This command learns tokens for these words, and writes a tokenizer folder. There the new tokens
+    follow the old ones, which keep their ids. Use it in 'corpus build --tokenizer'; then continue
     the model with 'pretrain --from'.
     """
 
