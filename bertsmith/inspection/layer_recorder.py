@@ -1,4 +1,7 @@
-"""A recorder of hidden states and attention weights by layer, which can switch heads off."""
+"""A recorder of hidden states and attention weights by layer, which can switch heads off.
+
+An encoder calls its recorder in each layer.
+"""
 
 from collections.abc import Callable, Collection, Sequence
 

@@ -1,4 +1,4 @@
-"""A map of vectors: their two principal components."""
+"""A map of vectors, such as those of texts: their two principal components."""
 
 from dataclasses import dataclass
 

@@ -54,7 +54,7 @@ def load_text_tokenizer(directory: Path) -> tuple[Tokenizer, bool]:
     """
     files = SmallFiles(directory)
     config = read_tokenizer_config(files)
-    # If tokenizer_config.json names no class, the kind of model in config.json decides.
+    # The class that tokenizer_config.json names, or else config.json.
     name = str(add_model_class(files, config).get("tokenizer_class") or "").removesuffix("Fast")
     if name != GPT2_CLASS:
         return load_tokenizer(directory), True

@@ -1,4 +1,7 @@
-"""Log-likelihoods of sentences by a GPT, LSTM or ELMo, with which it judges minimal pairs."""
+"""Log-likelihoods of sentences by a GPT, LSTM or ELMo, with which it judges minimal pairs.
+
+A minimal pair has two sentences that differ in little, and of which one is good.
+"""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""The forms of answers, for the description of the routes."""
+"""The JSON of answers, as types from which /openapi.json and /docs are made."""
 
 from typing import Any
 

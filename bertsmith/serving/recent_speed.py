@@ -1,4 +1,7 @@
-"""The engine's speed under load, by its latest batches."""
+"""The speed of the engine, the process that computes, under load, by its latest batches.
+
+From it, the server estimates how long a new request would wait.
+"""
 
 from collections import deque
 

@@ -1,4 +1,4 @@
-"""The queue of texts to compute: which of them share the next forward passes.
+"""The engine's queue of texts to compute, which chooses the texts of the next batch.
 
 There is no waiting window: whenever the model is free, it takes the texts that are queued, up to a
 budget of real tokens. Requests take turns: a batch takes some texts of each in turn, and a request

@@ -1,4 +1,7 @@
-"""The time that a new request waits for its turn, as the HTTP process estimates it."""
+"""The time that a new request waits for its turn, as the HTTP process estimates it.
+
+The engine, the process that computes, tells from time to time how much it has to do.
+"""
 
 from bertsmith.serving.messages import QueueState
 

@@ -1,4 +1,4 @@
-"""Routes that describe the server and its models, and that say whether they are ready."""
+"""Routes of Open Inference (v2) that describe server and models, or say whether they are ready."""
 
 from starlette.responses import Response
 

@@ -1,4 +1,4 @@
-"""Names, datatypes and shapes of the tensors of each kind of model."""
+"""Names, datatypes and shapes of the tensors that each kind of model takes and gives."""
 
 from collections.abc import Mapping
 from typing import Any
