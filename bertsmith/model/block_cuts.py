@@ -1,7 +1,8 @@
 """Division of a packed row into blocks of neighbouring sequences of similar length.
 
-Attention is computed on each block as a padded array [sequences, length], whose entries are called
-cells: each holds a token or is padding.
+A packed row has the tokens of several sequences, one after another. Attention is computed on each
+block as a padded array [sequences, length], whose entries are called cells: each holds a token or
+is padding.
 """
 
 import math

@@ -1,4 +1,4 @@
-"""Replacement of an encoder's linear layers by faster ones, for inference."""
+"""Replacement of an encoder's linear layers by faster ones, such as int8 ones, for inference."""
 
 from collections.abc import Callable
 

@@ -85,7 +85,7 @@ def build(
     if num_labels is None and task_head in heads:
         num_labels = folder.num_outputs
     own_folder = folder.family.own_folder
-    if own_folder is not None:  # a family with files of its own, such as that of T5 classifiers
+    if own_folder is not None:  # that of T5 classifiers, whose heads have no weights to draw
         own_heads = build_heads(folder.config, heads, num_labels)
         model: BertModel = own_folder.load(folder.path, folder.config, own_heads)
     else:

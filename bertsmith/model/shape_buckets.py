@@ -1,4 +1,4 @@
-"""Rounded row counts, so that oneDNN compiles few kernels.
+"""Padding of arrays to rounded row counts, so that a CPU computes with few different shapes.
 
 On a CPU torch multiplies matrices by oneDNN. That library generates machine code for every product
 of a new shape, and packed batches differ in their number of tokens. On processors with AMX (matrix

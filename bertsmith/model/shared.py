@@ -1,7 +1,7 @@
 """Memory shared by processes, and a read-only model in it.
 
-Every training process uses the teacher's model, but its weights exist only once: the processes get
-the path of the shared memory instead of the weights.
+In distillation, every training process uses the teacher's model, from which the student learns. But
+the teacher's weights exist only once: the processes get the path of the shared memory instead.
 """
 
 import errno

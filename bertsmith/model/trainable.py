@@ -1,4 +1,7 @@
-"""The base class of models that the training loop can train."""
+"""The base class of models that the training loop can train.
+
+The optimizer gets a list of the model's parameters, each with a `ParameterSpec`.
+"""
 
 from dataclasses import dataclass
 from typing import Literal

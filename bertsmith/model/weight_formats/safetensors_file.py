@@ -1,4 +1,4 @@
-"""model.safetensors: read and written with a checksum over names, types, shapes and bytes.
+"""Reading and writing of model.safetensors, with a checksum over names, types, shapes and bytes.
 
 A file that another program wrote has no checksum, and is read without one.
 """

@@ -1,4 +1,4 @@
-"""pytorch_model.bin: only tensors are read; other objects, which could run code, are refused."""
+"""Reading of pytorch_model.bin: tensors alone; other objects, which could run code, are refused."""
 
 import pickle
 from collections.abc import Mapping
