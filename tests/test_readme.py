@@ -340,12 +340,14 @@ def test_links_lead_somewhere(page, place, anchor):
         assert anchor[1:] in {as_anchor(heading) for heading in headings}
 
 
-ARCHITECTURE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
-PLACES = sorted(set(re.findall(r"`(\w+/[\w/]+\.py)`(?:: `(\w+)`)?", ARCHITECTURE)))
+ABOUT_THE_CODE = "".join(
+    (ROOT / "docs" / name).read_text(encoding="utf-8") for name in ("architecture.md", "glossary.md")
+)
+PLACES = sorted(set(re.findall(r"`(\w+/[\w/]+\.py)`(?:: `(\w+)`)?", ABOUT_THE_CODE)))
 
 
 @pytest.mark.parametrize("path, name", PLACES, ids=":".join)
-def test_places_in_the_architecture_exist(path, name):
+def test_places_in_the_pages_about_the_code_exist(path, name):
     [code] = [root / path for root in (ROOT, ROOT / "bertsmith") if (root / path).is_file()]
     pattern = rf"^(    )?((def|class) )?{name}\b"
     assert not name or re.search(pattern, code.read_text(encoding="utf-8"), re.MULTILINE)

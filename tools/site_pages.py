@@ -29,6 +29,7 @@ LAST_IN_SEARCH = (
     "CONTRIBUTING.md",
     "LICENSE",
     "docs/architecture.md",
+    "docs/glossary.md",
     "benchmarks/",
 )
 
