@@ -341,7 +341,8 @@ def test_links_lead_somewhere(page, place, anchor):
 
 
 ABOUT_THE_CODE = "".join(
-    (ROOT / "docs" / name).read_text(encoding="utf-8") for name in ("architecture.md", "glossary.md")
+    (ROOT / "docs" / name).read_text(encoding="utf-8")
+    for name in ("architecture.md", "glossary.md")
 )
 PLACES = sorted(set(re.findall(r"`(\w+/[\w/]+\.py)`(?:: `(\w+)`)?", ABOUT_THE_CODE)))
 
