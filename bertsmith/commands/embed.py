@@ -59,7 +59,7 @@ def main(settings: Settings, line: Sequence[str]) -> None:
         )
     warn_unknown(report["unknown_rate"], name_source(file))
     counts = ReadingCounts(num_truncated=report["num_truncated"], num_skipped=report["num_skipped"])
-    for note in counts.notes("a text"):
+    for note in counts.notes(lacking="a text"):
         print_note(f"{note}.")
 
 

@@ -196,7 +196,7 @@ class _Totals:
             num_truncated=self.num_truncated,
             num_windowed=self.num_windowed,
             num_skipped=self.num_skipped,
-        ).notes("a text")
+        ).notes(lacking="a text")
         yield from line_with_count(
             self.num_empty,
             "question or its passage is empty: there is nothing to find",

@@ -37,8 +37,9 @@ class ColumnSpec:
         read_list: converts a JSON list of strings under its key to texts; None: lists are refused.
         is_label: whether its texts are classes; then a text with half of a surrogate pair is
             refused (`CutText`).
-        is_read: if false, the column is not read. Other specs take it only if they lack a column
-            otherwise (`assign_columns`).
+        is_read: if false, the column is not read, such as that of the labels when a model only
+            predicts. The spec keeps it from being taken for a text; other specs take it only if
+            they lack a column otherwise (`assign_columns`).
         instead: end of the advice "Give every row one, or ...", for rows of which some lack it.
     """
 
@@ -102,10 +103,11 @@ class ColumnSpec:
                 half a character.
         """
         if self.read_list is not None and isinstance(value, list):
-            return self.read_list([self._text(location, key, item) for item in value])
-        return [self._text(location, key, value)]
+            item_name = f"an item of '{key}'"
+            return self.read_list([self._text(location, item_name, item) for item in value])
+        return [self._text(location, f"'{key}'", value)]
 
-    def _text(self, location: str, key: str, value: Any) -> str:
+    def _text(self, location: str, value_name: str, value: Any) -> str:
         """Convert a JSON value that is no list to a text; null becomes an empty one."""
         if float in self.scalars:
             value = plain_number(value)  # a Decimal, as databases give, becomes an int or float
@@ -115,13 +117,14 @@ class ColumnSpec:
             return value or ""
         if type(value) in self.scalars:
             return json.dumps(value)
-        expected = "a string"
+        allowed = ["a string"]
         if self.scalars:
-            expected += " or a number"
+            allowed.append("a number" if float in self.scalars else "a whole number")
         if self.read_list:
-            expected += " or a list of strings"
+            allowed.append("a list of strings")
         raise InputError(
-            f"{location}: '{key}' is {json_type(value)}; {expected} is expected. Fix the row."
+            f"{location}: {value_name} is {json_type(value)}; {' or '.join(allowed)} is expected. "
+            "Fix the row."
         )
 
 

@@ -25,8 +25,10 @@ class ModelKind:
     commands: tuple[str, ...]
     """The commands that take folders of this kind, in the order of messages."""
     model_type: str = ""
-    """The `model_type` of a system other than BERT, if a folder of this kind can be read as any
-    other folder of the system; else empty, as for encoders and most classifiers."""
+    """The `model_type` of a system other than BERT, if its reader takes folders of this kind, too.
+
+    A fine-tuned T5 is read as any T5. A GPT classifier has other heads than a GPT and a reader of
+    its own, so its kind has none, as the kinds of encoders."""
 
     def has(self, command: str) -> bool:
         """Return whether a command takes folders of this kind."""

@@ -77,7 +77,7 @@ class PairReport(Report, ReadingCounts):
             "pair has the same tokens in both sentences and counts half",
             "pairs have the same tokens in both sentences; each counts half",
         )
-        contents += [*self.notes("both sentences"), f"{self.pairs_per_second:,.0f} pairs/s"]
+        contents += [*self.notes(lacking="both sentences"), f"{self.pairs_per_second:,.0f} pairs/s"]
         # The first kind whose table is short enough is shown, phenomena if possible.
         for name in ("phenomenon", "field", "paradigm"):
             if 0 < len(groups := self.groups[name]) <= MAX_SHOWN_GROUPS:

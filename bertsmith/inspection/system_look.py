@@ -209,6 +209,7 @@ def look_at_system(
                 "name": part.name,
                 "layers": part.layers,
                 "heads": part.heads,
+                # indices in "sequences" of the queries and of the keys
                 "rows": part.rows,
                 "columns": part.columns,
             }
@@ -285,7 +286,7 @@ def _read_gpt(
     ids, pieces = _encode_user_text(tokenizer, text, 0)
     # One of the shown tokens is the start token.
     shown = (_special_piece(tokenizer, start), *pieces[: limit - 1])
-    reader = ShownGpt(model, [start, *ids[: limit - 1]], (start,))
+    reader = ShownGpt(model, [start, *ids[: limit - 1]], kept_ids=(start,))
     return SystemInput(reader, (text,), (number_words(shown),), 1 + len(ids), tokenizer)
 
 
@@ -381,8 +382,12 @@ def _special_piece(tokenizer: Tokenizer, id_: int) -> ShownPiece:
     return ShownPiece(format_token(tokenizer, id_, ""), None, 0, 0, 0)
 
 
-def _encode(tokenizer: Tokenizer, text: str, part: int) -> tuple[list[int], list[ShownPiece]]:
-    """Encode a text without special tokens, and locate its tokens."""
+def _encode(tokenizer: Tokenizer, text: str, text_index: int) -> tuple[list[int], list[ShownPiece]]:
+    """Encode a text without special tokens, and locate its tokens.
+
+    The words of its pieces are numbered from 0; `number_words` numbers those of a whole sequence.
+    `text_index` is 0 for the text or source, 1 for the target.
+    """
     encoding = tokenizer.encode(text)
     ids: list[int] = []
     pieces: list[ShownPiece] = []
@@ -396,32 +401,34 @@ def _encode(tokenizer: Tokenizer, text: str, part: int) -> tuple[list[int], list
             word += 1
         ids.append(id_)
         label = format_token(tokenizer, id_, text[start:end])
-        pieces.append(ShownPiece(label, part, start, end, word))
+        pieces.append(ShownPiece(label, text_index, start, end, word))
     return ids, pieces
 
 
 def _encode_user_text(
-    tokenizer: Tokenizer, text: str, part: int
+    tokenizer: Tokenizer, text: str, text_index: int
 ) -> tuple[list[int], list[ShownPiece]]:
     """Encode a text of the user without special tokens, and locate its tokens.
 
     Raises:
         InputError: there is no token in it.
     """
-    ids, pieces = _encode(tokenizer, text, part)
+    ids, pieces = _encode(tokenizer, text, text_index)
     if not ids:
-        name = option("pair") if part else "text"
+        name = option("pair") if text_index else "text"
         raise InputError(
             f"{name}: the tokenizer finds no token in it. Give a text with a word in it."
         )
     return ids, pieces
 
 
-def _decode(tokenizer: Tokenizer, ids: Sequence[int], part: int) -> tuple[str, list[ShownPiece]]:
+def _decode(
+    tokenizer: Tokenizer, ids: Sequence[int], text_index: int
+) -> tuple[str, list[ShownPiece]]:
     """Decode generated ids to a text, and locate each token in it."""
     if all(id_ < tokenizer.vocab_size for id_ in ids):
         text = tokenizer.decode(ids)
-        ids_of_text, pieces = _encode(tokenizer, text, part)
+        ids_of_text, pieces = _encode(tokenizer, text, text_index)
         if ids_of_text == list(ids):
             return text, pieces
     # The text has other tokens than the model generated: join the tokens with spaces instead.
@@ -429,7 +436,7 @@ def _decode(tokenizer: Tokenizer, ids: Sequence[int], part: int) -> tuple[str, l
     pieces = []
     start = 0
     for word, label in enumerate(labels):
-        pieces.append(ShownPiece(label, part, start, start + len(label), word))
+        pieces.append(ShownPiece(label, text_index, start, start + len(label), word))
         start += len(label) + 1
     return " ".join(labels), pieces
 

@@ -20,5 +20,5 @@ class ChoiceReport(Report, ReadingCounts):
         right = f"share of the {count_noun(self.num_prompts, 'prompt')} with the right choice"
         return [
             ScoreLine("accuracy", self.accuracy, f"{right}; guessing gets {self.chance:.4f}"),
-            *self.notes("prompt, choices or label"),
+            *self.notes(lacking="prompt, choices or label"),
         ]

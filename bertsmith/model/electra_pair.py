@@ -33,7 +33,7 @@ large models (base: a third)."""
 def suggest_masked_lm_folder(folder: Path) -> str:
     """Return advice for a message: which folder to take for a model with a masked-LM head."""
     if (folder / GENERATOR).is_dir():
-        return f"Use its generator, which does: {folder / GENERATOR}."
+        return f"Use its generator, a masked language model: {folder / GENERATOR}."
     return "Use a folder that 'bertsmith pretrain' wrote."
 
 

@@ -135,14 +135,10 @@ class ContrastiveTask(LabelTask[PredictionT]):
 class ContrastiveClassify(ContrastiveTask[ClassPrediction], Classify):
     """Training for one label per text or pair."""
 
-    heads: ClassVar[tuple[str, ...]] = ()
-
 
 @dataclass(frozen=True)
 class ContrastiveMultiLabel(ContrastiveTask[LabelsPrediction], MultiLabel):
     """Training for any number of labels per text or pair."""
-
-    heads: ClassVar[tuple[str, ...]] = ()
 
 
 class PairTraining(FineTuning):

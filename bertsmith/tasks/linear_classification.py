@@ -32,7 +32,8 @@ from bertsmith.tasks.texts import LabelTask
 from bertsmith.tasks.token_means import mean_of_tokens
 
 LABELS = "labels"
-"""Key of the labels in the task's settings, since an encoder's config.json names none."""
+"""Key of the labels in the task's settings, which stand in config.json. The rest of this file is
+that of an encoder, which has no labels (`id2label`)."""
 MULTI_LABEL = "multi_label"
 """Key in the task's settings; true if a text may have several labels."""
 
@@ -51,7 +52,8 @@ class LinearTask(LabelTask[PredictionT]):
         """Read labels and weights from the model's folder.
 
         Raises:
-            CheckpointError: config.json names no labels, or the weights do not fit them.
+            CheckpointError: the settings in config.json name no labels, or the weights do not fit
+                them.
         """
         labels = loaded.model.task_settings.get(LABELS)
         if not (isinstance(labels, list) and all(isinstance(name, str) for name in labels)):

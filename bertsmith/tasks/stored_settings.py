@@ -33,7 +33,10 @@ def one_of(choices: Any) -> AllowedValue:
 
 def is_number(value: Any) -> bool:
     """Return whether a value of JSON is a finite number."""
-    return type(value) in (int, float) and math.isfinite(value)
+    try:
+        return type(value) in (int, float) and math.isfinite(value)
+    except OverflowError:  # a whole number that no float can hold
+        return False
 
 
 def are_written_numbers(value: Any) -> bool:

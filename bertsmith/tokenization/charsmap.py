@@ -67,28 +67,29 @@ class CharacterMap:
         """Walk the trie along the bytes of `key`, to the first leaf.
 
         The lowest byte of a unit is the byte of the key that leads to the unit. Bit 8 says that the
-        unit has a leaf. The leaf is the unit at the base of its children (`_child`), and its low 31
-        bits are the index of the normalized string in `_strings`.
+        unit has a leaf. The leaf is the unit at the base of its children (`_base_of_children`). Bit
+        31 marks it, so that no byte leads to it, and its other bits are the index of the
+        normalized string in `_strings`.
         """
         units = self._units
-        index = self._child(0, 0)
+        index = self._base_of_children(0)
         for byte in key:
             index ^= byte
             if byte == 0 or index >= len(units) or units[index] & 0x800000FF != byte:
                 return None
             has_leaf = units[index] & 1 << 8
-            index = self._child(index, index)
+            index = self._base_of_children(index)
             if has_leaf:
                 return self._string(units[index] & 0x7FFFFFFF if index < len(units) else -1)
         return None
 
-    def _child(self, index: int, base: int) -> int:
-        """Return the base of a unit's children: a child's index is the base XOR its byte.
+    def _base_of_children(self, index: int) -> int:
+        """Return the base of the children of the unit at `index`; a child is at base XOR its byte.
 
         The unit's bits from 10 on are an offset; bit 9 says that the offset counts 256 units each.
         """
         unit: int = self._units[index]
-        return base ^ (unit >> 10) << ((unit & 1 << 9) >> 6)
+        return index ^ (unit >> 10) << ((unit & 1 << 9) >> 6)
 
     def _string(self, start: int) -> str:
         end = self._strings.find(b"\0", max(start, 0))

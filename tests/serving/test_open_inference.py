@@ -213,6 +213,12 @@ def test_the_description_says_what_is_answered(server):
             assert all(size == expected or expected == -1 for size, expected in pairs)
 
 
+def test_a_column_of_texts_is_as_good_as_a_row(server):
+    row = infer(server, "tag", tensor("text", TEXTS))["outputs"]
+    for shape in ([2, 1], [1, 2]):
+        assert infer(server, "tag", tensor("text", TEXTS, shape))["outputs"] == row
+
+
 @pytest.mark.parametrize("model, inputs, status, part", [
     ("nothing", [tensor("text", TEXTS)], 404, "there is no model 'nothing'"),
     ("tag/versions/2", [tensor("text", TEXTS)], 404, "there is no version '2'"),
@@ -228,6 +234,9 @@ def test_the_description_says_what_is_answered(server):
     ("tag", [tensor("text", TEXTS, [2] + [1] * 8)], 422, "the shape is [2, 1, 1, 1, 1, 1"),
     ("tag", [tensor("text", TEXTS, [10**300] * 5_000)], 422, "the shape is [1000"),
     ("tag", [tensor("text", TEXTS, [2] * 600_000)], 422, "the shape is [2, 2"),
+    ("tag", [tensor("text", ["a"] * 4, [2, 2])], 422, "found the shape [2, 2]"),
+    ("choose", [tensor("text", ["a"]), tensor("choices", TEXTS, [1, 2, 1])], 422,
+     "found the shape [1, 2, 1]"),
     ("tag", [tensor("text", TEXTS) | {"datatype": "INT64"}], 422, "found datatype INT64"),
     ("tag", [{"name": "text", "shape": [1], "datatype": "BYTES"}], 422, "found no data"),
     ("classify", [tensor("text", TEXTS), tensor("pair", ["a"])], 422, "2 in 'text', 1 in 'pair'"),

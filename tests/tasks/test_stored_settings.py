@@ -50,6 +50,7 @@ def save(tmp_path):
     ("embed", "loss", "triplet", "contrastive"),
     ("embed", "temperature", 0, "above 0"),
     ("embed", "score_range", [5, 0], "the lower one first"),
+    pytest.param("classify", "stride", 10**400, "a number", id="a number that no float holds"),
 ])  # fmt: skip
 def test_values_that_are_not_allowed(save, task, name, value, allowed):
     with refuses(CheckpointError, f"config.json: '{name}' of 'bertsmith' is ", allowed):

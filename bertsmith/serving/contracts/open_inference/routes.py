@@ -50,7 +50,7 @@ def open_inference_routes(service: Service) -> list[Route]:
         route("/v2", answer_server),
         *routes_of_models,
         route("/v1/models/{model}:predict", predict_instances, "POST"),
-        Route(
+        Route(  # clients of OpenAI's API ask this path, too, so its errors are written as theirs
             "/v1/models/{model}",
             endpoint(
                 service, answer_description, metric_label="infer", problem_format=problem_json

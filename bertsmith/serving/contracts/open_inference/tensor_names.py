@@ -36,7 +36,8 @@ def check_inputs(model: ModelInfo, tensors: Mapping[str, Strings]) -> dict[str, 
     """Return the entries of each tensor: texts, or in the tensor `choices` lists of texts.
 
     Raises:
-        Problem: 400 without a text, or 422 if a tensor is missing, unknown or of another shape.
+        Problem: 400 without a text, or 422 if a tensor is missing, unknown or of another shape, or
+            if two tensors have different numbers of texts.
     """
     needed = needed_names(model)
     allowed = (*needed, *optional_names(model))
@@ -55,22 +56,42 @@ def check_inputs(model: ModelInfo, tensors: Mapping[str, Strings]) -> dict[str, 
     texts: dict[str, list[Any]] = {}
     for name, strings in tensors.items():
         check_texts(strings.values, name)
-        if name == "choices":
-            # The shape is [texts, choices], or [choices] for a single text.
-            num_rows, num_choices = (
-                strings.shape if len(strings.shape) == 2 else (1, len(strings.values))
-            )
-            texts[name] = [
-                strings.values[row * num_choices : (row + 1) * num_choices]
-                for row in range(num_rows)
-            ]
-        else:
-            texts[name] = strings.values
+        texts[name] = _divide_choices(strings) if name == "choices" else _as_list(name, strings)
     counts = {name: len(rows) for name, rows in texts.items()}
     if len(set(counts.values())) > 1:
         sizes = ", ".join(f"{count:,} in '{name}'" for name, count in counts.items())
         raise invalid(f"inputs: the tensors have different numbers of texts: {sizes}.")
     return texts
+
+
+def _as_list(name: str, strings: Strings) -> list[str]:
+    """Return the texts of a tensor [texts]; some clients send it as [texts, 1].
+
+    Raises:
+        Problem: 422 for another shape.
+    """
+    if sum(size != 1 for size in strings.shape) > 1:
+        raise invalid(
+            f"inputs '{name}': found the shape {list(strings.shape)}; texts have the shape [texts]."
+        )
+    return strings.values
+
+
+def _divide_choices(strings: Strings) -> list[list[str]]:
+    """Return the choices of each text, from a tensor [texts, choices] or [choices] of one text.
+
+    Raises:
+        Problem: 422 for another shape.
+    """
+    if len(strings.shape) == 1:
+        return [strings.values]
+    if len(strings.shape) != 2:
+        raise invalid(
+            f"inputs 'choices': found the shape {list(strings.shape)}; choices have the shape "
+            "[texts, choices], or [choices] for a single text."
+        )
+    num_texts, num_choices = strings.shape
+    return [strings.values[row * num_choices : (row + 1) * num_choices] for row in range(num_texts)]
 
 
 def describe_input_tensors(model: ModelInfo) -> list[dict[str, Any]]:

@@ -31,7 +31,7 @@ async def answer_embed(call: Call) -> Response:
     """Answer with a vector for each text."""
     model = call.require("vectors", "/embed")
     body = await call.body(EmbedBody)
-    field = TextField.of("inputs", body.inputs)
+    field = TextField.of("inputs", body.inputs)  # messages name a text by its place in it
     return answer_json(await embed_texts(call, model, check_texts(body.inputs), body, field))
 
 
