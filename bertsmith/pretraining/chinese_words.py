@@ -22,7 +22,7 @@ SEGMENTER = FunctionSetting(
     "segmenter",
     example="jieba:lcut",
     advice="Name a function that takes a text and returns its words.",
-    lack="cuts no text into words",
+    lack="cuts no text into words",  # said of a module of Python itself, which is refused
 )
 
 

@@ -29,6 +29,10 @@ class TwoSegments(PairTask):
         short_seq_prob: float,
         rng: np.random.Generator,
     ) -> Segments:
+        """Draw a row of two segments for each anchor, a token offset; see `PairTask.draw`.
+
+        A row is cut to a random length with the probability `short_seq_prob`.
+        """
         max_lengths = draw_lengths(len(anchors), lengths.two_segments, short_seq_prob, rng)
         return self.draw_segments(corpus, anchors, max_lengths, rng).segments()
 
@@ -51,6 +55,7 @@ class NextSentence(TwoSegments):
     draw_segments = staticmethod(draw_pairs)
 
     def has_pairs(self, corpus: Corpus) -> bool:
+        """Return whether there is another document to take a random segment from."""
         return corpus.num_documents > 1
 
     def describe_missing_pairs(self, corpus: Corpus) -> str:

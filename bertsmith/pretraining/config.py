@@ -42,7 +42,8 @@ class PretrainConfig(LoopConfig):
     """Size of a new model; empty for a continued one."""
     model: BertConfig
     position_initializer: str
-    """Initialization of a new model's positions; empty for a continued one."""
+    """Initialization of a new model's positions; empty for a continued one, and for a model without
+    position embeddings, such as a ModernBERT."""
     word_initializer: str
     """Initialization of a new model's word embeddings; empty for a continued one."""
     pretraining: PretrainingSettings

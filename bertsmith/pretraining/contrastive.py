@@ -65,6 +65,10 @@ class ContrastivePairs(PairTask):
         short_seq_prob: float,
         rng: np.random.Generator,
     ) -> Segments:
+        """Return two rows for each anchor, the halves of the text around it; see `PairTask.draw`.
+
+        Nothing is drawn and no row is shortened, so `short_seq_prob` and `rng` are not read.
+        """
         return halves_around(corpus, anchors, lengths.one_segment)
 
     def targets(self, labels: IdArray, batch: Batch) -> dict[str, Tensor]:

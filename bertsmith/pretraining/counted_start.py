@@ -78,7 +78,8 @@ def initialize_counted(model: BertModel, corpus: Corpus) -> None:
     Raises:
         ConfigError: the vocabulary is large, and its pairs may need more memory than is free.
     """
-    check_memory(corpus, option("word_initializer", "counted"), "normal, or ")
+    purpose = option("word_initializer", "counted")
+    check_memory(corpus, purpose, alternative="normal, or ")
     embeddings = model.embeddings.word.weight
     vectors, counts = count_vectors(corpus, embeddings.shape[1])
     occurs = torch.from_numpy(counts > 0)

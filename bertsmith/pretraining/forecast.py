@@ -216,8 +216,10 @@ def forecast(job: PretrainJob, seconds: float) -> Forecast:
         preparation = time.monotonic() - began
         prepared_peak = peak_bytes()
         start = objective.start_steps
-        phases = [_measure_phase(objective, model, machine, 1, start)] if start else []
-        phases.append(_measure_phase(objective, model, machine, start + 1, None))
+        phases = []
+        if start:
+            phases.append(_measure_phase(objective, model, machine, first=1, last=start))
+        phases.append(_measure_phase(objective, model, machine, first=start + 1, last=None))
         trial = _time_steps(
             objective, config, model.to(machine.device), machine, phases[-1], seconds
         )

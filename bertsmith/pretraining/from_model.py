@@ -211,7 +211,8 @@ def source_facts(
 
 def stored_pooler(folder: ModelFolder) -> Pooling | None:
     """Build the pooler of a folder with its weights; None if it has none."""
-    return build(folder, ()).pooler if folder.has_pooler else None
+    # Without heads, the model has the pooler of its folder.
+    return build(folder, heads=()).pooler if folder.has_pooler else None
 
 
 def weight_sums(directory: Path) -> dict[str, str]:
@@ -267,6 +268,7 @@ def first_difference(old: Tokenizer, new: Tokenizer) -> str | None:
             return f"id {id_:,} is {new_token!r} instead of {old_token!r}"
     if new.vocab_size < old.vocab_size:
         return f"it has {new.vocab_size:,} tokens, fewer than {old.vocab_size:,}"
+    # Even with equal tokens, words may be split otherwise, such as by other merges of BPE.
     if (difference := new.other_cuts(old)) is not None:
         return difference
     old_settings, new_settings = deciding_settings(old), deciding_settings(new)

@@ -112,6 +112,7 @@ class Pretraining(Objective[BertModel, Batch]):
         return len(self._divide(step))
 
     def micro_batch(self, step: int, index: int) -> Batch:
+        """Draw and pack the rows of micro-batch `index`, from 0, of `step`, from 1; on the CPU."""
         return self._rows_of(step).batch(self._divide(step)[index])
 
     def _divide(self, step: int) -> list[range]:
@@ -236,6 +237,7 @@ class Pretraining(Objective[BertModel, Batch]):
             facts["single_sentence_share"] = single_sentence_share(self.train.corpus)
         if self.settings.masking != "piece" and self.settings.load_segmenter() is None:
             counts = count_sampled_tokens(self.train.corpus)
+            # `chinese_pieces` has the character of each token of the vocabulary, or "".
             is_chinese = chinese_pieces(self.train.corpus.tokenizer()) != ""
             facts["single_character_share"] = float(counts[is_chinese].sum() / counts.sum())
         if self.held_out is not None:

@@ -132,7 +132,8 @@ def detection_figures(is_replaced: Counts, logits: Scores) -> dict[str, float]:
     """
     is_detected = logits > 0
     num_correct, num_detected = is_replaced @ is_detected, is_detected.sum()
-    # `class_scores` takes a count for each class, and here there is one class.
+    # `class_scores` takes three counts for each class, and here there is one class: the tokens that
+    # are rightly called replaced, those that are called replaced, and those that are replaced.
     counts = np.array([[num_correct], [num_detected], [is_replaced.sum()]])
     (scores,) = class_scores(["replaced"], *counts)
     return {

@@ -299,11 +299,14 @@ def _choose_size(
         raise ConfigError(
             f"{option('model.preset')}: found 'auto', another size each time. Name a size."
         )
-    micro_batch_size = rows_of_micro_batch(job.training, pretraining.max_length, None, machine)
+    # Without a shape, memory sets no limit here; `choose_preset` limits the rows of each size.
+    micro_batch_size = rows_of_micro_batch(
+        job.training, pretraining.max_length, shape=None, machine=machine
+    )
     trial = objective_over(
         corpus,
-        corpus,
-        pretraining,
+        held_out=corpus,  # not read: only training steps are timed
+        settings=pretraining,
         batch_size=job.training.batch_size,
         micro_batch_size=micro_batch_size,
     )
@@ -363,7 +366,8 @@ def _with_timed_plan(
         """Return the seconds that a model of this shape takes to evaluate a row."""
         with drawing_from(config.seed):
             model = objective.new_model(shape).to(machine.device)
-        return seconds_per_row(objective, model, machine, min(TRIAL_SECONDS, seconds / 200))
+        at_most = min(TRIAL_SECONDS, seconds / 200)
+        return seconds_per_row(objective, model, machine, at_most)
 
     eval_seconds_per_row = time_rows(config.model)
     train_seconds_per_row = STEP_COST * eval_seconds_per_row
@@ -393,7 +397,7 @@ def _with_evaluations(
     config: PretrainConfig, plan: EvaluationPlan, steps: int, corpus: Corpus
 ) -> PretrainConfig:
     """Add a plan of evaluations, and notes on a run of so few `steps` that it can learn little."""
-    note = plan.describe(MAX_EVAL_ROWS if _has_held_out(corpus) else 0)
+    note = plan.describe(num_held_out=MAX_EVAL_ROWS if _has_held_out(corpus) else 0)
     notes = [note] if note else []
     if steps < LEARNING_STEPS:
         num_steps = count_noun(max(1, steps), "step")

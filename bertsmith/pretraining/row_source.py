@@ -192,7 +192,8 @@ class RowSource:
 
     def evaluation_batches(self, num_rows: int, seed: int) -> list[Batch]:
         """Build eval batches of the first rows; the same arguments give the same batches."""
-        rows = StepRows(self, 0, num_rows, self.settings.masking_rule(), (seed, HELD_OUT_STREAM))
+        rule, key = self.settings.masking_rule(), (seed, HELD_OUT_STREAM)
+        rows = StepRows(self, first_row=0, num_rows=num_rows, rule=rule, key=key)
         rows_per_batch = max(1, EVALUATION_TOKENS // self.settings.max_length)
         return [rows.batch(chosen) for chosen in self.divide(num_rows, rows_per_batch)]
 

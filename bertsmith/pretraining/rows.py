@@ -5,7 +5,7 @@ and then a group of rows is laid out at once. A row of one or two segments equal
 `Tokenizer.build_row`. If parts of several documents share a row, one separator is between two of
 them. A *framed* segment is a segment with the separators after it and, if it is the first of its
 row, the [CLS] before it. Tokens are given by their offsets in the text of the corpus, whose
-`sentence_starts` are the offsets at which sentences begin.
+`sentence_starts` are the offsets at which sentences begin, and one more for the end of the text.
 """
 
 from dataclasses import dataclass, replace

@@ -95,6 +95,7 @@ class PretrainingSettings:
     word_list: Advanced[Path | None] = field(default=None, metadata=FREE)
     """Word list for masking Chinese by words: a file with a word on each line; the longest match is
     taken."""
+    # Every value of `segmenter` names code; `config.py` refuses such a value in a recipe.
     segmenter: Advanced[str | None] = field(default=None, metadata={NAMES_CODE: lambda value: True})
     """Segmenter for masking Chinese by words, instead of a list: module:function of an installed
     package, such as jieba:lcut. It is code that runs, so a recipe cannot name it."""
@@ -126,6 +127,7 @@ class PretrainingSettings:
     duplicates: Advanced[int] = 0
     """Number of static masks per row: with N, the masks of the first N epochs are repeated (BERT's
     released code has 10). 0 draws new masks each time (dynamic masking)."""
+    # The function of `ADDED_NAMES` lists the names that are allowed besides those of the type.
     pairs: PairTaskName | None = field(default=None, metadata={ADDED_NAMES: added_pair_tasks})
     """Task on two segments: next_sentence (does the second follow the first in the text?);
     sentence_order (which of the two comes first?); contrastive, where two rows of a document must
@@ -393,7 +395,7 @@ class PretrainingSettings:
         `pairs` is the pair task that the eval text allows.
         """
         changes: dict[str, Any] = {**HELD_OUT_MASKING, "duplicates": 0, "pairs": pairs}
-        if not has_short_rows(pairs):
+        if not has_short_rows(pairs):  # `_check_pairs` would refuse another value
             changes["short_seq_prob"] = SHORT_SEQ_PROB
         return replace(self.at_end(), **changes)
 

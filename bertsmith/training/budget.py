@@ -79,12 +79,14 @@ class EvaluationPlan:
     @classmethod
     def of_steps(cls, steps: int, batch_size: int) -> "EvaluationPlan":
         """Plan for a run of `steps` steps of `batch_size` rows; nothing is timed."""
-        return cls._affordable(EVALUATION_LIMIT * STEP_COST * steps * batch_size, MIN_ROWS_BY_STEPS)
+        total_rows = EVALUATION_LIMIT * STEP_COST * steps * batch_size
+        return cls._affordable(total_rows, min_rows=MIN_ROWS_BY_STEPS)
 
     @classmethod
     def of_seconds(cls, seconds: float, seconds_per_row: float) -> "EvaluationPlan":
         """Plan for a run of `seconds`, if evaluating a row takes `seconds_per_row`."""
-        return cls._affordable(PLANNED_SHARE * seconds / max(1e-9, seconds_per_row), 1)
+        total_rows = PLANNED_SHARE * seconds / max(1e-9, seconds_per_row)
+        return cls._affordable(total_rows, min_rows=1)
 
     @classmethod
     def restore(cls, entry: Mapping[str, Any]) -> "EvaluationPlan":

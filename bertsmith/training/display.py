@@ -79,6 +79,7 @@ class Display(Callback):
         self._console.print(self.format_options(note), soft_wrap=True, highlight=False)
 
     def write(self, entry: Mapping[str, Any], status: Status) -> None:
+        """Show the entry of an eval at once, and steps once an interval; `status` is the run's."""
         is_eval = is_held_out(entry)
         if is_eval:
             self._held_out = {
@@ -156,6 +157,7 @@ def _format_scores(metrics: Mapping[str, float], term: str) -> str:
     return ", ".join(
         f"{score_name(name.removeprefix(f'{term}_'))} {format_score(name, value, 3)}"
         for name, value in metrics.items()
+        # `…_score` repeats one of the other metrics: the main one of the task.
         if name.startswith(f"{term}_") and not name.endswith(("_loss", "_score"))
     )
 
@@ -177,4 +179,4 @@ def _speed(metrics: Mapping[str, float]) -> str:
 def _times(status: Status) -> str:
     """Format the progress in percent, the time so far and the time to go."""
     seconds = status.elapsed_seconds
-    return describe_times(status.progress, 1.0, seconds, seconds)
+    return describe_times(done=status.progress, total=1.0, seconds=seconds, last=seconds)

@@ -159,7 +159,10 @@ def _base(run: Mapping[str, Any]) -> str:
 
 
 def _name_of(source: object) -> str:
-    """Return the last component of a path, a hub name as it is, or "" for None."""
+    """Return the last component of a path, or a hub name as it is.
+
+    The result is empty for a source without a name: None, and `IN_MEMORY` for rows in memory.
+    """
     if not isinstance(source, str) or source in ("", ".", str(IN_MEMORY)):
         return ""
     is_of_hub = HUB_NAME.fullmatch(source) and not Path(source).exists()
@@ -186,7 +189,7 @@ def _describe_origin(run: Mapping[str, Any]) -> str:
         return f"pre-trained, from `{base}`" if base else "pre-trained from random weights"
     result = run["result"]
     purpose = TASK_PURPOSES.get(result["task"], "")
-    examples = f"examples {result['target']}"
+    examples = f"examples {result['target']}"  # such as "examples with 2 labels"
     head = run.get("settings", {}).get("head")
     if head == "contrastive":
         return (

@@ -81,6 +81,7 @@ class RunPage(Callback):
             self.entries = [*read_journal(self.folder.journal_path)]
 
     def write(self, entry: Mapping[str, Any], status: Status) -> None:
+        """Keep a journal entry and the run's progress, and write the page if it is time."""
         self.entries.append(entry)
         self.status = status
         wait = MIN_REFRESH_SECONDS if is_held_out(entry) else REFRESH_SECONDS

@@ -35,7 +35,7 @@ class Prefetcher(Generic[T]):
         self._ready: queue.Queue[T | BaseException] = queue.Queue(DEPTH)
         self._num_threads = torch.get_num_threads()
         self._stopped = threading.Event()
-        self._choices = earlier_choices()
+        self._choices = earlier_choices()  # those of the thread that trains; None if it measures
         self._thread = threading.Thread(target=self._work, name="prefetch", daemon=True)
         self._thread.start()
 

@@ -144,6 +144,7 @@ def same_fields(config: Any) -> dict[str, Any]:
             continue
         value = getattr(config, field.name)
         is_table = is_dataclass(value)
+        # `spelling` drops the "_" of names such as `from_`.
         values[spelling(field.name)] = same_fields(value) if is_table else to_jsonable(value)
     return values
 

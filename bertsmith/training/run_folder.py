@@ -261,7 +261,7 @@ class RunFolder:
         If a process is killed in between, the next one continues, and no file is lost.
         """
         files = self._files()
-        for path in files:  # a process was killed while it removed this folder
+        for path in files:  # `remove_folder` of a killed process leaves a folder of this name
             shutil.rmtree(removed_name(path), ignore_errors=True)
         existing = [path for path in files if path.exists()]
         if not existing and not self._aside_dir.exists():

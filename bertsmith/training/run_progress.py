@@ -19,7 +19,9 @@ class RunProgress(Callback):
         self._amount = amount
 
     def write(self, entry: Mapping[str, Any], status: Status) -> None:
+        """Move the bar to the run's progress; its new journal `entry` is not read."""
         self._bar.move(self._before + self._amount * status.progress)
 
     def end(self) -> None:
+        """Move the bar to the end of the run, which may have stopped early."""
         self._bar.move(self._before + self._amount)

@@ -58,6 +58,7 @@ class MlflowTracker(Tracker):
         self._client, self._run_id = client, run_id
 
     def log(self, step: int, values: Mapping[str, float]) -> None:
+        """Send metrics by name, of `step` or as means of the steps up to it."""
         from mlflow.entities import Metric
 
         milliseconds = int(time.time() * 1000)
@@ -65,6 +66,7 @@ class MlflowTracker(Tracker):
         self._send(self._client.log_batch, metrics=metrics)
 
     def close(self, *, failed: bool) -> None:
+        """End the run of MLflow; `failed` is whether an error ended the training."""
         self._send(self._client.set_terminated, status="FAILED" if failed else "FINISHED")
 
     def _send(self, send: Callable[..., object], **arguments: Any) -> None:

@@ -39,6 +39,7 @@ class EventWriter(Tracker):
         self._flushed_at = time.monotonic()
 
     def log(self, step: int, values: Mapping[str, float]) -> None:
+        """Write metrics by name, of `step` or as means of the steps up to it."""
         for name, value in values.items():
             self._write(step=step, summary=self._scalar(name, value))
         if time.monotonic() - self._flushed_at >= TENSORBOARD_FLUSH_SECONDS:
@@ -50,4 +51,5 @@ class EventWriter(Tracker):
         self._records.write(event.SerializeToString())
 
     def close(self, *, failed: bool) -> None:
+        """Close the file, which does not say whether the training `failed`."""
         self._records.close()

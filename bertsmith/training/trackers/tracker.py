@@ -34,7 +34,7 @@ class Tracker(ABC):
 
     @abstractmethod
     def close(self, *, failed: bool) -> None:
-        """Tell the service that the run has ended."""
+        """Tell the service that the run has ended; `failed` is whether an error ended it."""
 
     def write(self, entry: Mapping[str, Any]) -> None:
         """Receive one journal entry; steps are averaged, see the class."""

@@ -60,7 +60,9 @@ class WandbTracker(Tracker):
         self._run = run
 
     def log(self, step: int, values: Mapping[str, float]) -> None:
+        """Send metrics by name, of `step` or as means of the steps up to it."""
         self._run.log(dict(values), step=step)
 
     def close(self, *, failed: bool) -> None:
+        """End the run of wandb; `failed` is whether an error ended the training."""
         self._run.finish(exit_code=int(failed))

@@ -31,6 +31,7 @@ class AdamW:
     def step(
         self, weights: Tensor, gradient: Tensor, buffers: Mapping[str, Tensor], change: UpdateStep
     ) -> None:
+        """Update a range of the weights, and its buffers, in place; all are fp32 `[count]`."""
         # torch.optim calls the same operation, but what it does before takes 1.6 % of a step of
         # BERT-tiny on a Zen 5.
         torch._fused_adamw_(

@@ -50,6 +50,10 @@ class Muon:
     def step(
         self, weights: Tensor, gradient: Tensor, buffers: Mapping[str, Tensor], change: UpdateStep
     ) -> None:
+        """Update one parameter and its momentum in place; `gradient` is overwritten.
+
+        All are fp32 `[rows, columns]`, in which the matrices of a stack are one below the other.
+        """
         gradient.div_(change.divisor)
         momentum = buffers["exp_avg"].lerp_(gradient, 1 - MOMENTUM)
         nesterov = gradient.lerp_(momentum, MOMENTUM)

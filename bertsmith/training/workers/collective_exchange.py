@@ -21,6 +21,7 @@ all_gather = getattr(dist, "all_gather_single", dist.all_gather_into_tensor)
 class CollectiveExchange:
     """An exchange by the collectives of torch.distributed.
 
+    `reduce`, `all_gather` and `broadcast` are those of the protocol `Exchange` (exchange.py).
     An update rule such as Muon updates a matrix as a whole. So one rank updates the whole matrix,
     although the matrix may lie in the ranges of two ranks. Such parameters are exchanged separately
     from the ranges.

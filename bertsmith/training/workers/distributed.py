@@ -70,7 +70,8 @@ class DistributedWorkers:
     """Workers of all ranks, for the trainer on rank 0.
 
     When this object is made, the other ranks build their workers at once. So a rank that cannot
-    take part is refused before anything is written.
+    take part is refused before anything is written. Methods without a docstring are those of the
+    protocol `Workers` (protocol.py).
 
     Args:
         model: rank 0's, with the fp32 weights, which are updated.
@@ -115,7 +116,7 @@ class DistributedWorkers:
         )
         # Pickled here, so that a rank that cannot unpickle it can report that.
         self.ranks.broadcast((BUILD, self._model.device.type, pickle_with_weights(run)))
-        self._answers(None)  # raises the error of a rank that cannot take part
+        self._answers(own=None)  # raises the error of a rank that cannot take part
 
     def __enter__(self) -> Self:
         self.ranks.broadcast((BEGIN_RUN,))
@@ -134,7 +135,8 @@ class DistributedWorkers:
         return interleave([figures for figures, _ in answers])
 
     def reduce_gradients(self) -> float:
-        # Summed in the order of ranges, so that the norm is the same for any number of ranks.
+        # Each rank answers with a list of sums for each of its shares. They are summed in the order
+        # of ranges, so that the norm is the same for any number of ranks.
         squares = [sums for sums_of_rank in self._ask("square_sums") for sums in sums_of_rank]
         return math.sqrt(sum(map(sum, squares)))
 
@@ -176,7 +178,10 @@ class DistributedWorkers:
         return self._answers(own)
 
     def _answers(self, own: object) -> list[Any]:
-        """Gather the answers of all ranks, `own` first; raise the error of a rank that failed."""
+        """Gather the answers of all ranks, `own` first; raise the error of a rank that failed.
+
+        Every rank sends a pair: its error, or None, and its answer.
+        """
         return results_of(self.ranks.gather((None, own)), self.ranks.hosts)
 
     def __exit__(
@@ -221,7 +226,7 @@ def serve_rank(ranks: RankGroup) -> int:
     workers: LocalWorkers | None = None
     while True:
         name, *arguments = ranks.receive()
-        if name == "end":
+        if name == "end":  # sent when rank 0's command has ended (commands/on_ranks.py)
             code: int = arguments[0]
             return code
         if name == BUILD:

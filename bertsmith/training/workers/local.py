@@ -59,7 +59,8 @@ class LocalWorkers:
     The process that trains is one of the workers. Until all others are up, which takes seconds, it
     also computes their shares; this does not change the result. It computes everything if it may
     not start processes (inside a `multiprocessing.Pool`). Batches are made ahead only for its own
-    shares, not for those that it computes in place of other processes.
+    shares, not for those that it computes in place of other processes. Methods without a docstring
+    are those of the protocol `Workers` (protocol.py).
 
     Args:
         model: has the fp32 weights, which are updated; its parameters become views of the arrays.
@@ -87,7 +88,8 @@ class LocalWorkers:
         """The model that computes: `model`, or in bf16 a copy of it, made below."""
         self.layout = Layout.of(model.parameter_specs(), plan.num_ranks)
         self.exchange: Exchange | None = None
-        """Exchange with the other ranks, which compute other micro-batches of the same steps."""
+        """Exchange with the other ranks, which compute other micro-batches of the same steps; None
+        on a single rank. `distributed.py` sets it when the run begins."""
         self.exchange_seconds = 0.0
         """Seconds spent in exchanges so far; on a GPU, which computes asynchronously, only the time
         to begin them."""
@@ -369,6 +371,8 @@ class _WorkerProcess:
         self.process = spawn.Process(
             target=_work, args=args, name=f"bertsmith-{number}", daemon=True
         )
+        # A stop signal must not end the process before `_work` ignores it. A script without a guard
+        # (`__name__ == "__main__"`) is hidden, since the process would run it again.
         with signals_held_back(), without_script():
             self.process.start()
         worker_end.close()

@@ -69,7 +69,11 @@ class Workers(AbstractContextManager["Workers"], Protocol):
         ...
 
     def evaluate(self) -> Sequence[Any]:
-        """Evaluate the objective's eval data; return the results of its parts, in order."""
+        """Evaluate the eval data; return its results for `HeldOutData.combine`.
+
+        There is a result for each part of the data, in order: each rank evaluates one part, or one
+        rank all of it.
+        """
         ...
 
     def state_dict(self) -> Mapping[str, Tensor]:

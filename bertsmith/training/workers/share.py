@@ -133,8 +133,8 @@ class Share:
         all_terms = []
         for number, batch in enumerate(prepared.batches):
             micro_batch = plan.first_micro_batch(self.index) + number * plan.all_shares
-            # On a CPU, `step_key` seeds the dropout of each sequence. `seed` is for other rows, and
-            # for a GPU.
+            # On a CPU, `step_key` seeds the dropout of each sequence of the micro-batch. `seed` is
+            # for tensors whose rows belong to no sequence, and for a GPU (model/dropout.py).
             seed = micro_batch_seed(plan.seed, step, micro_batch)
             with dropout_seed(seed, device, step_key=(plan.seed, step)):
                 terms = objective.losses(self.model, batch.to(device))
