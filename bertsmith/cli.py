@@ -158,7 +158,7 @@ def _telling_ranks(args: list[str], *, debug: bool) -> Iterator[None]:
             print_exception(error)
         else:
             _print_error(message)  # before the others are told, which takes seconds
-        # Imported late, as in `_run_on_ranks`.
+        # Imported late, as it needs torch.
         import_module("bertsmith.training.workers.line_check").tell_refusal(launch, message)
         raise SystemExit(2) from None
 
@@ -264,6 +264,7 @@ def _read_command(name: str, args: Sequence[str], modules: Sequence[str]) -> Cal
     """
     prog = f"{PROG} {name}"
     parse = import_settings(name).parse
+    # Where the flags depend on the model's task, these are the words again, and `main` parses them.
     settings = parse(args, prog)
     launch = _prepare_launch()
     words = [*prog.split(), *(f"{IMPORT_FLAG}={module}" for module in modules)]
@@ -293,13 +294,16 @@ def _prepare_launch() -> Launch | None:
     if launch is not None:
         # By default, torch prints a stack each time that it fails to connect to another rank.
         os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
-        read_silence_limit()  # only for its error; the limit is used later
+        # The time that a rank may be silent before the others give it up. It is read later, where
+        # ranks are joined; here a mistake in it is found early.
+        read_silence_limit()
     return launch
 
 
 def _run_on_ranks(
     launch: Launch, work: Callable[[], None], line: Sequence[str], threads: int | None
 ) -> None:
+    """Run a command's work on this rank; `threads` are those of the line, None if it has none."""
     # Imported late, as it needs torch.
     import_module("bertsmith.commands.on_ranks").run_on_ranks(launch, work, line, threads)
 
@@ -323,7 +327,7 @@ def _print_error(message: str, *, is_own: bool = False) -> None:
 
 
 def _import_main(name: str) -> Callable[[Any, Sequence[str]], None]:
-    """Import the function `main` of a command."""
+    """Import the function `main` of a command, called with its settings and the line's words."""
     with _importing():
         if COMMANDS[name].needs_torch:
             # Only for speed: torch is imported here, before the command's module imports it. Python

@@ -172,7 +172,7 @@ def save_and_compare(
             **to_jsonable(smaller.facts),
             **comparison.to_json(),
         }
-        records = [*read_settings(source.folder.files, RECORD_FILE, []), record]
+        records = [*read_settings(source.folder.files, RECORD_FILE, absent=[]), record]
         write_json(folder / RECORD_FILE, records)
         config = to_jsonable(smaller.model.config)
         # The card is written from the entries that run.json has after a training run.
@@ -209,7 +209,7 @@ def _copy_sentence_files(source: SmallFiles, folder: Path) -> None:
 
 def _move_model_to_root(folder: Path) -> None:
     """Change modules.json to say that the model is in the folder itself, not in one below it."""
-    modules = SmallFiles(folder).read_json(MODULES_FILE, list)
+    modules = SmallFiles(folder).read_json(MODULES_FILE, content_type=list)
     for module in modules:
         if module_name(module) == "Transformer":
             module["path"] = ""

@@ -79,7 +79,8 @@ class CompressSettings(InferenceCompute):
     overwrite: bool = False
     """Replace an earlier model in --out."""
 
-    # The command sets these options once it has read the model's folder: they differ by task.
+    # `parse_for_folder` (commands/task_flags.py) adds the flags of these options once the model's
+    # folder is read, since they differ by task.
     columns: tyro.conf.Suppress[Any] = None
     """Columns of the files."""
 
@@ -90,6 +91,7 @@ class CompressSettings(InferenceCompute):
         Raises:
             ConfigError: no method is chosen, or both are.
         """
+        # `--vocabulary` alone, for the tokens of a corpus, is (), which is not the default, None.
         methods = [self.layers, self.vocabulary]
         chosen = [method for method in methods if method != type(method)()]
         if len(chosen) != 1:

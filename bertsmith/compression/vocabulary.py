@@ -117,8 +117,9 @@ def read_texts(settings: VocabularySettings, report: SourceReport | None = None)
 def sample_texts(settings: VocabularySettings, source: SourceModel) -> list[str]:
     """Take some texts, on which the vectors of both models are compared later.
 
-    A text of a file is cut after `8 * RANDOM_TOKENS` characters, a document of a corpus after
-    `RANDOM_TOKENS` tokens.
+    They are as many, and about as long, as the random texts on which models are compared without
+    texts: a text of a file is cut after `8 * RANDOM_TOKENS` characters, a document of a corpus
+    after `RANDOM_TOKENS` tokens.
     """
     if source.corpus is None:
         # A token has fewer than 8 characters on average, so this is enough text.

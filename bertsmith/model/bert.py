@@ -371,8 +371,8 @@ class BertModel(TrainableModel):
         elif input_ids is None:
             raise InputError("input_ids: not given. Give them, or inputs_embeds in their place.")
         if position_ids is not None:
-            check_tensor("input_ids", input_ids, None)
-            check_tensor("position_ids", position_ids, None)
+            check_tensor("input_ids", input_ids, shape=None)
+            check_tensor("position_ids", position_ids, shape=None)
             if len(position_ids) == 1:  # as in transformers, one row for all
                 position_ids = position_ids.expand(len(input_ids), -1)
             check_tensor("position_ids", position_ids, input_ids.shape)

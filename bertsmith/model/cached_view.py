@@ -99,7 +99,7 @@ class KeyValueCache:
         return self.views
 
     def keep(self, rows: Sequence[int]) -> None:
-        """Keep only these sequences, in this order."""
+        """Keep only these sequences, in this order; one may be repeated."""
         self.lengths = tuple(self.lengths[row] for row in rows)
         index = torch.tensor(rows, device=self.device)
         for view in self.views:
@@ -113,6 +113,8 @@ class CachedView:
         self.cache = cache
         self.keys: Tensor | None = None
         self.values: Tensor | None = None
+        """Keys and values of all tokens so far, [sequences, heads, length, head_size], with a
+        `length` of the longest sequence or more; None before the first pass."""
 
     def keep(self, index: Tensor) -> None:
         """Keep only the sequences `index`, int64."""

@@ -285,8 +285,8 @@ def build_config(file: Path, settings: Mapping[str, Any]) -> BertConfig:
 def build_config_json(model: BertModel, id2label: Mapping[int, str]) -> dict[str, Any]:
     """Build config.json for transformers, with our settings below `TASK_SETTINGS`.
 
-    A family may save its models itself (`Family.own_folder`). For such a model only the entries
-    about heads, labels and task are built.
+    A family may save its models itself (`Family.own_folder`), as that of T5 classifiers does. For
+    such a model only the entries about heads, labels and task are built.
 
     Raises:
         ConfigError: no class of transformers has the model's heads.

@@ -129,7 +129,8 @@ class Family:
     """Maps a setting of pre-training, such as dropout, to its default for new models, where that
     differs from the default of most families."""
     own_folder: OwnFolder | None = None
-    """Functions that load and save a model whose folder `names` does not describe."""
+    """Functions that load and save a model whose folder `names` does not describe: a T5 classifier.
+    None for all other families."""
     dropout_keys: Mapping[str, str | None] = field(default_factory=dict)
     """Maps the name of a head to the key of its dropout, where that is not "classifier_dropout".
     The key is None if config.json stores no dropout for this head."""

@@ -135,8 +135,9 @@ class TransformerLayer(nn.Module):
         """
         if picked is None:
             return self.combine(hidden, self.attend(hidden, layout, record_weights, picked))
-        # Dropout tells by a tensor's number of rows whether a row is a token or a sequence. Both
-        # numbers may be the same, so it is told here.
+        # Dropout tells by a tensor's number of rows whether a row is a token or a sequence. With
+        # padding rows, as on a CPU, both numbers may be the same, such as 16 for 10 tokens of 5
+        # sequences. So it is told here.
         with one_row_per_sequence():
             attended = self.attend(hidden, layout, record_weights, picked)
             return self.combine(fill_up(hidden.index_select(0, picked.index)), attended)
@@ -148,20 +149,24 @@ class TransformerLayer(nn.Module):
         record_weights: RecordWeights | None,
         picked: PickedTokens | None,
     ) -> Tensor:
-        """Compute attention: `[tokens, hidden]`, or with `picked` `[sequences, hidden]`."""
+        """Compute attention: `[tokens, hidden]`, or with `picked` `[sequences, hidden]`.
+
+        The arguments are those of `forward`; the result may end in padding rows, too.
+        """
         return self.attention(hidden, layout.view(self.pattern, picked), record_weights)
 
     def combine(self, hidden: Tensor, attended: Tensor) -> Tensor:
-        """Apply residual connections, LayerNorm and feed-forward to two tensors `[tokens, hidden]`.
+        """Apply residual connections, LayerNorm and feed-forward to two tensors `[rows, hidden]`.
 
-        `hidden` is the layer's input, `attended` the output of attention; the result has their
-        shape.
+        `hidden` is the layer's input, `attended` the output of attention, and the result has their
+        shape. There is a row for each token, or for each sequence if only one token of each is
+        computed; padding rows may follow.
         """
         hidden = self.attention_norm(hidden + self.drop(attended))
         return self.feed_forward_norm(hidden + self.drop(self.feed_forward(hidden)))
 
     def drop(self, x: Tensor) -> Tensor:
-        """Apply residual dropout (Vaswani et al. 2017, section 5.4) to `[tokens, hidden]`."""
+        """Apply residual dropout (Vaswani et al. 2017, section 5.4) to `[rows, hidden]`."""
         return dropout(x, self.dropout_prob, self.training)
 
 
@@ -224,7 +229,8 @@ class Pooler(Pooling):
 def mean_over_sequences(hidden: Tensor, batch: Batch) -> Tensor:
     """Average each sequence's tokens, `[tokens, hidden]` to `[sequences, hidden]`.
 
-    The sum is in fp32, the result in the dtype of `hidden`.
+    The sum is in fp32, the result in the dtype of `hidden`, which has no padding rows here:
+    `BertModel.encode` cuts them off.
     """
     lengths = send(torch.tensor(batch.lengths), hidden.device)
     # Without `output_size` torch would wait for the GPU to learn the length of the result.

@@ -59,7 +59,7 @@ def inner_folder(directory: Path) -> Path | None:
     if not files.has(MODULES_FILE):
         return None
     try:
-        modules = files.read_json(MODULES_FILE, list)
+        modules = files.read_json(MODULES_FILE, content_type=list)
     except CheckpointError:  # readers that need modules.json report its damage
         return None
     for module in modules:

@@ -50,7 +50,7 @@ class PaddedBatch:
             InputError: a shape or type that does not fit, more than `max_length` columns, or a row
                 without a real token.
         """
-        check_tensor("input_ids", input_ids, None)
+        check_tensor("input_ids", input_ids, shape=None)
         if input_ids.shape[1] > max_length:
             raise InputError(
                 f"input_ids has {input_ids.shape[1]} columns. This model reads at most "

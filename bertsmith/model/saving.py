@@ -32,8 +32,10 @@ OWN_NAMES = {Path(name).parts[0] for name in SUMMED_FILES} | {
     "journal.jsonl", "curves.svg", "repeats.json", "compression.json", "checkpoints", "earlier-run",
     MEMBERS_FOLDER,
 }  # fmt: skip
-"""Names that may be in a model's folder, beside TensorBoard's files and the card of
-bertsmith. A folder with other names is not replaced."""
+"""Names of files and folders that may be in a model's folder, beside TensorBoard's files and the
+card of bertsmith; `COMPANION` is the folder of an ELECTRA's generator. A folder with other names is
+not replaced, and so keeps what could not be made again: `runs`, with the models of a series, and
+hidden files."""
 
 
 def save_model(
@@ -62,7 +64,9 @@ def save_model(
     names = {int(number): name for number, name in (id2label or model.id2label).items()}
     settings = build_config_json(model, names)
     own_folder = family_named(model.config.model_type).own_folder
-    if own_folder is not None:
+    if (
+        own_folder is not None
+    ):  # that of T5 classifiers, which writes all files of the folder itself
         own_folder.save(model, directory, tokenizer, settings)
         return
     write_safetensors(directory / "model.safetensors", to_stored_tensors(model))

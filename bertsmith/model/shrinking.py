@@ -28,7 +28,8 @@ def trim_vocabulary(
     vocabulary are removed.
 
     Raises:
-        ConfigError: as `trim_tokenizer`.
+        ConfigError: a special or added token or a byte is not among `ids`, or an id is repeated or
+            beyond the tokenizer's vocabulary.
         CheckpointError: the tokenizer has more tokens than the model.
     """
     smaller = trim_tokenizer(tokenizer, ids)

@@ -56,8 +56,18 @@ class Series:
 
     @property
     def is_line(self) -> bool:
-        """Whether the series is drawn as a line through its points or across the chart."""
-        return self.style == "reference" or (self.style != "points" and len(self.points) > 1)
+        """Whether the legend shows a line (in charts.html): through points, or of a `reference`.
+
+        A `mark` has a vertical line of its own there.
+        """
+        has_line = self.style in ("line", "mean", "dots") and len(self.points) > 1
+        return self.style == "reference" or has_line
+
+    @property
+    def has_dots(self) -> bool:
+        """Whether points are drawn as dots; a line through a single point could not be seen."""
+        is_single = self.style in ("line", "mean") and len(self.points) == 1
+        return is_single or self.style in ("dots", "points")
 
 
 @dataclass(frozen=True)
@@ -119,11 +129,14 @@ class Chart:
 
     @cached_property
     def x_max(self) -> float:
-        """The right end of the horizontal axis; 1 if all points are at 0, or if there is none."""
+        """The right end of the horizontal axis: `x_high`, or the largest x.
+
+        It is `x_low + 1` if no point is to the right of `x_low`, so that the axis has a length.
+        """
         if self.x_high is not None:
             return self.x_high
-        largest = max((x for series in self.series for x, _ in series.points), default=0.0)
-        return largest if largest != 0 else 1.0
+        largest = max((x for series in self.series for x, _ in series.points), default=self.x_low)
+        return largest if largest > self.x_low else self.x_low + 1.0
 
     @cached_property
     def y_max(self) -> float:
@@ -132,7 +145,7 @@ class Chart:
             return self.high
         values = [y for series in self.series for _, y in series.points]
         upper_bounds = [high for series in self.series for _, _, high in series.band]
-        highest = max([*values, *upper_bounds])
+        highest = max([*values, *upper_bounds], default=self.low)
         step = round_step(highest - self.low)
         return max(self.low + step, self.low + step * math.ceil((highest - self.low) / step))
 
@@ -149,8 +162,11 @@ class Chart:
 
     @property
     def y_ticks(self) -> list[_Tick]:
-        format_value = partial(percent, decimals=0) if self.is_share else format_tick
-        return [_Tick(self._y(y), format_value(y)) for y in ticks(self.low, self.y_max)]
+        values = ticks(self.low, self.y_max)
+        format_value = (
+            partial(percent, decimals=_share_decimals(values)) if self.is_share else format_tick
+        )
+        return [_Tick(self._y(y), format_value(y)) for y in values]
 
     @property
     def curves(self) -> list[_Curve]:
@@ -199,7 +215,7 @@ class Chart:
             x = self._x(series.points[0][0])
             return _Curve(series, f"M{x:.1f} {self.top}V{self.bottom}", ())
         points = [(self._x(x), self._y(y)) for x, y in average_groups(series.points)]
-        dots = points if series.style == "dots" else ()
+        dots = points if series.has_dots else ()
         return _Curve(series, _line_path(points), dots, self._band_path(series.band))
 
     def _band_path(self, band: Sequence[tuple[float, float, float]]) -> str:
@@ -255,6 +271,18 @@ def format_tick(value: float) -> str:
         if abs(value) >= max(unit, 10_000):
             return f"{value / unit:g}{sign}"
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:g}"
+
+
+def _share_decimals(values: Sequence[float]) -> int:
+    """Return the decimals with which no two of these shares are the same percentage.
+
+    >>> _share_decimals([0.0, 0.2, 0.4]), _share_decimals([0.9, 0.905, 0.91])
+    (0, 1)
+    """
+    for decimals in range(10):
+        if len({percent(value, decimals) for value in values}) == len(values):
+            return decimals
+    return 0
 
 
 def average_groups(points: Sequence[Point], limit: int = MAX_POINTS) -> list[Point]:

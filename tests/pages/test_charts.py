@@ -69,6 +69,37 @@ def test_the_legend_shows_how_a_series_is_drawn(style, tmp_path):
     assert drawn == 2  # in the chart, and beside its name
 
 
+@pytest.mark.parametrize("style", ["line", "mean"])
+def test_a_curve_of_one_point_is_a_dot_in_chart_and_legend(style, tmp_path):
+    chart = Chart("title", "x", "y", [Series("a", [(1, 2)], style)])
+    assert len(chart.curves[0].dots) == 1 and not chart.series[0].is_line
+    write_svg(tmp_path / "a.svg", [chart])
+    assert (tmp_path / "a.svg").read_text().count("<circle ") == 2
+
+
+def test_a_chart_without_points_has_axes():
+    chart = Chart("title", "x", "y", [Series("a", [])], low=2, x_low=3)
+    assert [tick.text for tick in (chart.x_ticks[0], chart.x_ticks[-1])] == ["3", "4"]
+    assert (chart.y_max, chart.curves[0].path) == (3, "")
+
+
+def test_points_at_the_left_end_of_the_axis_are_drawn_there():
+    chart = Chart("title", "x", "y", [Series("a", [(5, 1), (5, 2)], "points")], x_low=5)
+    assert [x for x, _ in chart.curves[0].dots] == [chart.left, chart.left]
+
+
+@pytest.mark.parametrize(
+    ("score", "texts"),
+    [
+        (0.5, ["0 %", "10 %", "20 %", "30 %", "40 %", "50 %"]),
+        (0.015, ["0.0 %", "0.5 %", "1.0 %", "1.5 %"]),
+    ],
+)
+def test_no_two_percentages_of_an_axis_are_the_same(score, texts):
+    chart = Chart("title", "x", "y", [Series("a", [(1, score)], "dots")], is_share=True)
+    assert [tick.text for tick in chart.y_ticks] == texts
+
+
 def test_a_page_may_have_values_of_any_name(tmp_path, monkeypatch):
     source = '{% extends "pages/base.html" %}{% block content %}{{ command }}{% endblock %}'
     (tmp_path / "pages").mkdir()

@@ -57,6 +57,7 @@ class DistilBertLayer(TransformerLayer):
     """BERT's layer without dropout on the output of attention, as in transformers."""
 
     def combine(self, hidden: Tensor, attended: Tensor) -> Tensor:
+        """Combine the layer's input `hidden` and the output of attention, both [rows, hidden]."""
         hidden = self.attention_norm(hidden + attended)
         return self.feed_forward_norm(hidden + self.drop(self.feed_forward(hidden)))
 

@@ -172,6 +172,10 @@ class ModernBertConfig(BertConfig):
         return {**super().proportions(hidden_size), "intermediate_size": 3 * hidden_size // 2}
 
     def with_dropout(self, probability: float, attention: float) -> Self:
+        """Return the config with these probabilities of hidden states and of attention.
+
+        That of hidden states also becomes the dropout of embeddings and classifier.
+        """
         config = super().with_dropout(probability, attention)
         return replace(config, embedding_dropout=probability, classifier_dropout=probability)
 
@@ -258,6 +262,11 @@ class ModernBertLayer(TransformerLayer):
         record_weights: RecordWeights | None,
         picked: PickedTokens | None,
     ) -> Tensor:
+        """Normalize, then compute attention with rotary positions, and dropout on its output.
+
+        Arguments and shapes are those of `TransformerLayer.attend`: with `picked`, only one token
+        of each sequence has a query, and the result is [sequences, hidden].
+        """
         attended = self.attention(
             self.attention_norm(hidden),
             layout.view(self.pattern, picked),
@@ -267,6 +276,10 @@ class ModernBertLayer(TransformerLayer):
         return dropout(attended, self.attention.dropout_prob, self.training)
 
     def combine(self, hidden: Tensor, attended: Tensor) -> Tensor:
+        """Add the output of attention to the layer's input `hidden`, then that of feed-forward.
+
+        Both are [rows, hidden], as in `TransformerLayer.combine`.
+        """
         hidden = hidden + attended
         return hidden + self.feed_forward(self.feed_forward_norm(hidden))
 
@@ -296,7 +309,11 @@ def _build_embeddings(config: ModernBertConfig) -> Embeddings:
 
 
 def _initialize(module: nn.Module, config: ModernBertConfig) -> None:
-    """Draw weights as transformers does: narrower where a matrix adds to the residual stream."""
+    """Draw weights as transformers does: narrower where a matrix adds to the residual stream.
+
+    The function is called for each module after its submodules. So what it draws for a
+    `SelfAttention` or a head replaces what it drew for the linear layers inside.
+    """
     std = config.initializer_range
     narrow_std = std / math.sqrt(2 * config.num_hidden_layers)
     classifier_std = config.hidden_size**-0.5

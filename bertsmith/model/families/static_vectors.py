@@ -66,6 +66,7 @@ class StaticEmbeddings(Embeddings):
         self.norm = nn.Identity()  # type: ignore[assignment]
 
     def forward(self, batch: Batch, words: Tensor | None = None) -> Tensor:
+        """Return [tokens, hidden]; `words`, of this shape, replace the vectors of the ids."""
         vectors = super().forward(batch, words)
         return vectors * (vectors.detach() != 0).any(-1, keepdim=True)
 
