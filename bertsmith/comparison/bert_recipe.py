@@ -40,6 +40,7 @@ class BertRecipe(Recipe[PretrainJob]):
     def shortened(self, steps: int) -> Self:
         """Return the recipe with a run of only `steps` steps, all with rows of full length."""
         short = super().shortened(steps)
+        # The default length of short rows, since another one is refused where no rows are short.
         full_length = short.job.with_pretraining(
             start_share=None, start_steps=None, start_length=START_LENGTH
         )

@@ -40,7 +40,7 @@ class GapEvaluation:
     num_rows: int
 
     def __call__(self, model: TrainableModel) -> dict[str, float]:
-        """Compute `gap_bits_per_byte` and `gap_accuracy`.
+        """Compute `gap_bits_per_byte` and `gap_accuracy` of a model in evaluation mode.
 
         The missing tokens are a sample of the held-out text: their mean negative log-probability
         stands for that of all its tokens, and is converted to bits per byte of the text. The result

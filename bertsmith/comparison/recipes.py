@@ -219,7 +219,7 @@ def _read_recipes(
         from_file = {}
         if recipe_file is not None:
             recipe_path = _as_path(recipe_file, f"{source}: file")
-            from_file = read_recipe(recipe_path, path.parent, kinds=("pretrain",))
+            from_file = read_recipe(recipe_path, folder=path.parent, kinds=("pretrain",))
         is_system = "system" in from_file or "system" in inline
         shared = {
             key: shared_table
@@ -253,7 +253,7 @@ def _build_recipe(
     if system is not None:
         recipe = SystemRecipe(name, read_system_job(str(system), values, source, settings.corpus))
     else:
-        job = from_mapping(PretrainJob, values, source, PretrainJob(settings.corpus))
+        job = from_mapping(PretrainJob, values, source, default=PretrainJob(settings.corpus))
         if missing := find_needs(needs, job, source):
             raise ConfigError(
                 f"{source}: '{missing[0]}' is missing, which this recipe needs. Add it to a table "
@@ -314,7 +314,8 @@ def _build_task(
     for key in ("train", "eval"):
         if key in values:
             values[key] = str(find_data(settings.data / str(values[key]), f"{source}: {key}"))
-    # The default "auto" might decide differently for each recipe or seed.
+    # The default "auto" might decide differently for each recipe or seed. Model and out are empty
+    # here: `settings_of_run` sets them for each run.
     values = {"cls_attention": "keep", **values, "model": "", "out": "", **settings.given_compute}
     task_settings = from_mapping(task.settings, values, source)
     if task_settings.eval == NOT_GIVEN:

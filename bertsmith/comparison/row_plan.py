@@ -53,7 +53,7 @@ def plan_rows(trainings: Sequence[TrainingSettings]) -> RowPlan:
         return RowPlan(EvaluationPlan(eval_rows, MAX_TIMES), final_rows)
     trained_rows = min((training.steps or 1) * training.batch_size for training in trainings)
     # Each kind of rows gets an equal share of the time for evaluations. So each is planned as for a
-    # run that trains on this share of the rows.
+    # run that trains on this share of the rows, one in each step.
     evaluations = EvaluationPlan.of_steps(max(1, trained_rows // KINDS_OF_ROWS), batch_size=1)
     # Measuring the finished models may take as long as the evaluations: `EVALUATION_LIMIT` of the
     # time. In the time of training on a row, `STEP_COST` rows are evaluated.

@@ -380,5 +380,6 @@ def _check_rows(folder: RunFolder, comparison: Comparison) -> None:
 
 def _format_scores(scores: Mapping[str, float]) -> str:
     return ", ".join(
-        f"{score_name(name)} {format_score(name, value, 3)}" for name, value in scores.items()
+        f"{score_name(name)} {format_score(name, value, decimals=3)}"
+        for name, value in scores.items()
     )

@@ -79,7 +79,7 @@ class SystemRecipe(Recipe[SystemJob]):
             return 60 * training.minutes
         assert training.steps is not None
         with computing_on(training) as machine:
-            run = self._run(Path(), resume=False)
+            run = self._run(Path(), resume=False)  # the folder is not used: nothing is written
             data = run.open_data()
             config = run.resolve_config(data, machine)
             model = run.build_model(config, data).to(machine.device)
@@ -118,7 +118,7 @@ class SystemRecipe(Recipe[SystemJob]):
 
     def _resolve(self, earlier: RunFolder | None = None) -> ResolvedSystem[SplitCorpus]:
         """Decide what the settings leave open, as a run does that is new or continues `earlier`."""
-        out = Path() if earlier is None else earlier.path
+        out = Path() if earlier is None else earlier.path  # of a new run, the folder is not used
         with computing_on(self.training, earlier) as machine:
             return self._run(out, resume=earlier is not None).resolve(machine)
 

@@ -103,6 +103,7 @@ def save_array(path: Path, array: NDArray[Any]) -> None:
     """
     buffer = io.BytesIO()
     np.save(buffer, array, allow_pickle=False)
+    # sweep: leftovers of stopped writes are removed once, by `open_cache`.
     with atomic_write(path, sweep=False) as file, buffer.getbuffer() as content:
         file.write(content)
         file.write(zlib.crc32(content).to_bytes(CHECKSUM_BYTES, "little"))

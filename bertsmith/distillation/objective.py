@@ -31,7 +31,8 @@ UNLABELLED = "unlabelled"
 """Name of the target that marks batches without labels."""
 
 MAX_COSINE_DISTANCE = 0.1
-"""Largest 1 - cosine of student and teacher vectors that counts as correct."""
+"""Largest 1 - cosine of student and teacher vectors at which they agree. It decides only what
+counts as correct; the loss has no such limit."""
 
 
 @dataclass(frozen=True)
@@ -172,7 +173,7 @@ class Distillation(Objective[BertModel, Batch]):
         }
         if from_teacher.hidden is not None and weights.hidden_weight:
             hidden = soft_vector_loss(
-                last_layer.vectors(batch), from_teacher.hidden, MAX_COSINE_DISTANCE
+                last_layer.vectors(batch), from_teacher.hidden, close=MAX_COSINE_DISTANCE
             )
             terms["hidden"] = LossTerm(*hidden, counts["hidden"], weights.hidden_weight)
         return terms

@@ -76,7 +76,8 @@ class PretrainingDistillation(Objective[BertModel, Batch]):
         from_teacher = self._teacher_outputs(batch)
         terms["soft"] = self._soft_term(model, vectors, from_teacher.outputs, batch)
         if from_teacher.hidden is not None:
-            hidden = soft_vector_loss(vectors, from_teacher.hidden, MAX_COSINE_DISTANCE)
+            # The summed loss, and the number of vectors that are close enough to agree.
+            hidden = soft_vector_loss(vectors, from_teacher.hidden, close=MAX_COSINE_DISTANCE)
             terms["hidden"] = LossTerm(*hidden, batch.num_tokens, weights.hidden_weight)
         return terms
 
@@ -103,7 +104,10 @@ class PretrainingDistillation(Objective[BertModel, Batch]):
         with torch.no_grad():
             teacher_logits = logit_factors(self.teacher.model, teacher_vectors)
         temperature = self.weights.soft_temperature
-        loss, num_alike = soft_lm_loss(student_logits, teacher_logits, len(positions), temperature)
+        # `count`: the rows after these fill up the matrices (`fill_up`), and have no loss.
+        loss, num_alike = soft_lm_loss(
+            student_logits, teacher_logits, count=len(positions), temperature=temperature
+        )
         return LossTerm(loss, num_alike, len(positions), self.weights.soft_weight)
 
     @property

@@ -99,7 +99,7 @@ class DistillPretrainingJob:
             self.pretraining,
             self.training,
             optim,
-            self.distillation.start,
+            from_=self.distillation.start,
         )
 
 

@@ -227,7 +227,7 @@ def _load_teacher(
             "run the command of this one's task."
         )
     tokenizer = folder.tokenizer
-    length = max_text_length(tokenizer, model.config.max_length, None)
+    length = max_text_length(tokenizer, model.config.max_length, requested=None)
     loaded_task = task_type.restore(LoadedModel(folder, model, tokenizer, length))
     pooling = loaded_task.pooling if isinstance(loaded_task, Embed) else "mean"
     return LoadedTeacher(path, model, tokenizer, loaded_task, fingerprint(model, pooling))
@@ -295,7 +295,7 @@ def _load_student(
     weights = _weights_for(distill_settings, model, teacher, dataset.task)
     # Both models read the same rows, so the model with the smaller maximum length limits rows.
     max_positions = min(model.config.max_length, teacher.model.config.max_length)
-    limit = max_text_length(tokenizer, max_positions, settings.max_length)
+    limit = max_text_length(tokenizer, max_positions, requested=settings.max_length)
     tokenizer.model_max_length = limit  # the student's folder gets it with the tokenizer
     unlabelled = _read_unlabelled(settings, distill_settings, dataset)
     objectives = _build_objectives(
@@ -385,7 +385,11 @@ def _build_objectives(
     limit = tokenizer.model_max_length
     encoded = dataset.task.encode(tokenizer, unlabelled, limit, labelled=False)
     texts = training_examples(
-        dataset.task, encoded, distill_settings.unlabelled, unlabelled, labelled=False
+        dataset.task,
+        encoded,
+        path=distill_settings.unlabelled,
+        examples=unlabelled,
+        labelled=False,
     )
     notes = _notes_on_unlabelled(unlabelled, encoded, labelled.train.encoded, dataset, tokenizer)
     labelled.train = replace(labelled.train, notes=(*labelled.train.notes, *notes))

@@ -308,7 +308,7 @@ class Estimator(ABC):
                     self.task,
                     settings,
                     [*view.callbacks, *callbacks],
-                    "the same call with resume=True",
+                    resume_command="the same call with resume=True",
                     dataset=dataset,
                 )
             # KeyboardInterrupt, since scikit-learn's searches would go on after an Exception.

@@ -273,6 +273,7 @@ def _name_folders(
 
 def _build_job(corpus: Path, recipe: AnyPath, settings: Mapping[str, Any]) -> PretrainJob:
     """Build the settings of a run from a recipe; `settings` replace values of the recipe."""
+    # Keys such as `out` are for one call of `bertsmith pretrain`; here they are ignored.
     ignored = ("corpus", *OF_THE_COMMAND)
     recipe_values = {
         key: value
@@ -280,7 +281,7 @@ def _build_job(corpus: Path, recipe: AnyPath, settings: Mapping[str, Any]) -> Pr
         if key not in ignored
     }
     needs = recipe_values.pop("needs", [])  # settings that the call must give
-    base = from_mapping(PretrainJob, recipe_values, os.fspath(recipe), PretrainJob(corpus))
+    base = from_mapping(PretrainJob, recipe_values, os.fspath(recipe), default=PretrainJob(corpus))
     table_of_argument = {
         field.name: table_name
         for table_name in RECIPE_TABLES
@@ -289,6 +290,7 @@ def _build_job(corpus: Path, recipe: AnyPath, settings: Mapping[str, Any]) -> Pr
     tables: dict[str, Any] = {table_name: {} for table_name in RECIPE_TABLES}
     for name, value in settings.items():
         if name in table_of_argument:
+            # In a table, a key has no `_` at its end, as `from_` has in Python.
             tables[table_of_argument[name]][spelling(name)] = value
         elif name == "from_":
             tables["from"] = None if value is None else os.fspath(value)
@@ -303,7 +305,7 @@ def _build_job(corpus: Path, recipe: AnyPath, settings: Mapping[str, Any]) -> Pr
     for given, replaced in (("minutes", "steps"), ("steps", "minutes")):
         if given in settings and replaced not in settings:
             tables["training"][replaced] = None
-    job = from_mapping(PretrainJob, tables, "pretrain", base)
+    job = from_mapping(PretrainJob, tables, "pretrain", default=base)
     check_needs(needs, job, os.fspath(recipe))
     return job
 
@@ -327,7 +329,7 @@ def as_texts(texts: Any, column: str) -> tuple[str, ...] | TextsInMemory:
     if (
         isinstance(first, str)
         and not any(map(str.isspace, first))
-        and Source.from_name(Path(first))
+        and Source.from_name(Path(first))  # None unless the name ends as that of a file of texts
     ):
         raise InputError(
             f"texts[0]: found '{first}', the name of a file, but strings in a list are texts. Give "

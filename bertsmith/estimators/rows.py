@@ -103,7 +103,7 @@ def as_labels(labels: Any) -> list[Any]:
     labels = as_dense(labels)
     names = matrix_names(labels)
     if names is None:
-        return as_list(plain_column(labels), "y", 'list(frame["label"])')
+        return as_list(plain_column(labels), "y", example='list(frame["label"])')
     matrix = (
         [list(row.values()) for row in TableRows(labels)] if is_table(labels) else labels.tolist()
     )

@@ -161,19 +161,23 @@ class SentenceEncoder(Estimator):
                 predictor.definition.write_files(folder)
             else:
                 hidden_size = predictor.model.config.hidden_size
+                # `definition.folder` is a `SentenceFolder`: what such folders say of the pooling.
                 predictor.definition.folder.write_pooling(folder, hidden_size)
         return folder
 
     def _load_encoder(self) -> Predictor[Any]:
+        """Load the encoder that `model` names, with the pooling that the parameters choose."""
         settings = self._settings({})
         return self._open(settings.model, settings, pooling=settings.pooling)
 
     def _open(self, folder: Path, settings: Any, **loading: Any) -> Predictor[Any]:
+        """Load a folder for the task `Embed`, whatever its own task; also with `max_length`."""
         names = ("device", "precision", "max_length")
         options = {name: getattr(settings, name) for name in names}
         return Predictor.load(folder, Embed, **{**options, **loading})
 
     def _loading_of(self, predictor: Predictor[Any]) -> dict[str, Any]:
+        """Return the arguments with which a predictor was loaded, with the pooling."""
         return {**super()._loading_of(predictor), "pooling": predictor.definition.pooling}
 
     def __getstate__(self) -> dict[str, Any]:
@@ -202,6 +206,7 @@ class SentenceEncoder(Estimator):
         pooling = self.get_params()["pooling"]
         if pooling is None:
             return predictor
+        # `TextVectors` computes vectors as the task `Embed` does, here with another pooling.
         return predictor.with_definition(TextVectors.restore(predictor.loaded, pooling=pooling))
 
     def transform(self, X: Any) -> Any:  # noqa: N803

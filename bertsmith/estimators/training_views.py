@@ -75,10 +75,12 @@ class NotebookDisplay(Callback, TrainingView):
         return (self,)
 
     def begin(self, computing: str) -> None:
+        """Show device, precision and notes of the run, `computing`, above all else."""
         self._head_lines = as_arguments(computing).split("\n")
         self._show()
 
     def change(self, step: int, text: str) -> None:
+        """Add a line on a change of the training before a step, such as longer rows."""
         self._head_lines.append(f"step {step:,} · {text}")
 
     def on_step(self, entry: Mapping[str, Any], status: Status) -> None:

@@ -187,7 +187,8 @@ def evaluate_minimal_pairs(
 def read_pairs(source: ExampleSource, columns: Columns) -> RecordReader[MinimalPair]:
     """Build the reader of a file of pairs, or of rows in memory."""
     # A spec describes a column: its name in records and messages, the option that chooses it, the
-    # column that the user chose, and the usual names of such a column.
+    # column that the user chose, and the usual names of such a column. No option chooses the
+    # columns of groups, and a group may also be named by a whole number.
     specs = [
         ColumnSpec("good sentence", "text_column", columns.text_column, ("sentence_good",)),
         ColumnSpec("bad sentence", "pair_column", columns.pair_column, ("sentence_bad",)),

@@ -219,6 +219,7 @@ def write_evaluation_page(
     are_influences = False  # whether the marked parts are the words that decided
     if isinstance(definition, Classify):
         are_influences = True
+        # A copy of the same definition, which type checkers now know to be a classifier's.
         classifier = predictor.with_definition(definition)
         parts = mark_influential(classifier, [miss.example for miss in misses])
     write_page(
@@ -289,7 +290,9 @@ def scores_of(evaluation: Evaluation, baselines: Sequence[Baseline] = ()) -> lis
 def _format_value(name: str, value: float, max_score: float) -> str:
     """Format a score as a number, or as a percentage of `max_score`."""
     is_number = name in NOT_PERCENTAGES or abs(value) >= INFINITE_SCORE
-    return format_score(name, value, 3) if is_number else unbroken_percent(value / max_score)
+    return (
+        format_score(name, value, decimals=3) if is_number else unbroken_percent(value / max_score)
+    )
 
 
 def _confusion_of(evaluation: Evaluation) -> Confusion | None:
@@ -407,7 +410,7 @@ def draw_thresholds(survey: ErrorSurvey, evaluation: Evaluation) -> Thresholds |
         Series(
             name,
             list(zip(thresholds[has_any].tolist(), values[has_any].tolist(), strict=True)),
-            "mean",
+            "mean",  # the style of lines that differ in their dashes, too
             color,
         )
         for (name, values), color in zip(curves.items(), colors, strict=True)

@@ -167,7 +167,8 @@ def score_class_files(
     assert first_example is not None  # a reader without any example raises an error
     # A first row whose label does not come again may be a header, which is then refused.
     num_same = sum(count for (right, _), count in counts.items() if right == first_example.label)
-    check_header(reader, first_example, counts.total(), comes_again=num_same > 1)
+    check_header(reader, first_example, num_examples=counts.total(), comes_again=num_same > 1)
+    # Refuses a value that is written in two ways, such as 1 and 1.0.
     check_predicted_names(gold_rows, gold, predicted_rows, predictions)
     _warn_of_other_names(gold, list(gold_rows), predictions, list(predicted_rows))
     names = sorted_names([*gold_rows, *predicted_rows])

@@ -165,7 +165,7 @@ def _label_kind(label: str) -> LabelKind:
     ['whole number', 'whole number', 'fraction', 'name', 'name']
     """
     try:
-        value = parse_number(label, "")
+        value = parse_number(label, what="")  # for the message, which is not shown
     except InputError:
         return "name"
     return "whole number" if value.is_integer() else "fraction"

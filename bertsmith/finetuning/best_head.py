@@ -81,7 +81,7 @@ def finetune_best_head(
     # Of the heads, only the average of several models writes a series of runs.
     is_average_resumed = settings.resume and folder.holds_series
     check_run_out(settings_of_head(settings, AVERAGE) if is_average_resumed else settings)
-    check_outside(settings.out, settings.corpus)
+    check_outside(settings.out, settings.corpus)  # refuses an output folder within the corpus
     data = dataset or task_type.read(settings)
     model = read_folder(settings.model)
     corpus = open_corpus_of_head(settings, model, data)

@@ -91,7 +91,10 @@ class ContrastiveRun(FinetuningRun):
         """All examples, with the task of classification. `self.dataset` has the same training
         examples with the task of comparing pairs."""
         resolved = resolve_contrastive(settings, len(data.train))
-        pair_task: Any = as_contrastive(data.task, resolved.batch_size)  # type: ignore[arg-type]
+        pair_task: Any = as_contrastive(
+            data.task,  # type: ignore[arg-type]
+            group_size=resolved.batch_size,  # all texts of a step are compared
+        )
         super().__init__(
             task_type,
             resolved,
@@ -102,6 +105,7 @@ class ContrastiveRun(FinetuningRun):
         )
 
     def load(self, dataset: TaskDataset[Any], machine: Machine) -> tuple[PreparedRun, BertModel]:
+        """Load the encoder without a head, and encode the examples for training on pairs."""
         prepared, model = super().load(dataset, machine)
         model.id2label = {}  # an encoder without a head names no labels in its config.json
         return prepared, model
@@ -116,7 +120,7 @@ class ContrastiveRun(FinetuningRun):
         if self.calibration is not None:
             assert task.linear is not None
             task = replace(task, linear=self.calibration.apply(task.linear))
-        task.write_files(settings.out)
+        task.write_files(settings.out)  # the weights of the linear head
         write_task_settings(settings.out, named_settings(task))
         return replace(
             fitted,
@@ -124,6 +128,10 @@ class ContrastiveRun(FinetuningRun):
             calibration=self.calibration,
             num_train_truncated=resolved.objective.train.num_truncated,
             evaluation=evaluate_saved(settings, self.data),
-            # {}: the model was not scored before training.
-            baselines=score_baselines(settings, self.data, {}, costly=self.has_costly_baselines),
+            baselines=score_baselines(
+                settings,
+                self.data,
+                initial_scores={},  # the model was not scored before training
+                costly=self.has_costly_baselines,
+            ),
         )

@@ -162,6 +162,7 @@ def run_glue(
         ConfigError: `out` has runs with other settings.
         Interrupted: the user asked to stop; the same call resumes.
     """
+    # Refuses an output folder within one of the inputs.
     check_outside(settings.out, settings.model, settings.data)
     all_files = find_tasks(settings.data, settings.tasks)
     # Completes the runs of a task, and removes the weights of all but the best.
@@ -370,6 +371,7 @@ def _predict_test(
         predictor = load_predictor(run.folder, device=settings.device, precision=settings.precision)
         pairs = predictor.iter_predictions(iter_test_examples(path, task.test_columns))
         format_answer = format_similarity if task.kind == "regress" else str
+        # The label of a test example is its row's index, by which a submission names the row.
         rows = (
             (str(example.label), format_answer(prediction.answer)) for example, prediction in pairs
         )

@@ -198,7 +198,9 @@ def _try_fold(
         predictor = load(out, device=settings.device, precision=settings.precision)
         began = time.perf_counter()
         num_skipped = 0  # rows without a label were counted when the file was read
-        report = accumulate_examples(predictor, fold.held_out, settings.train).result(num_skipped)
+        # Messages name the training file, from which the examples of a fold come.
+        accumulator = accumulate_examples(predictor, fold.held_out, path=settings.train)
+        report = accumulator.result(num_skipped)
         prediction_seconds = time.perf_counter() - began
         return FoldTrial(
             float(getattr(report, settings.score_key)),

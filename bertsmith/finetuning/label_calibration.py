@@ -21,7 +21,8 @@ from bertsmith.tasks.linear_head import LinearHead
 
 FEWEST_TO_CALIBRATE = 32
 """Smallest number of texts by whose held-out answers a head is calibrated. With 16 texts and models
-of minutes a calibration took three points of accuracy (`benchmarks/results/few-labels.md`)."""
+that were pre-trained for minutes, a calibration took three points of accuracy
+(`benchmarks/results/few-labels.md`)."""
 MIN_HELD_OUT_PROBABILITY = 1e-4
 """Smallest probability of a held-out answer that counts; a smaller one counts as this. A single
 answer that is sure and wrong would otherwise decide the scale."""

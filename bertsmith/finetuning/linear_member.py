@@ -40,7 +40,9 @@ def check_linear_member(settings: ClassifySettings, data: TaskDataset[Any]) -> N
     folder.check_encoder()
     corpus = open_corpus_of_head(settings, folder, data)
     assert corpus is not None
-    limit = max_text_length(folder.tokenizer, folder.config.max_length, settings.max_length)
+    limit = max_text_length(
+        folder.tokenizer, folder.config.max_length, requested=settings.max_length
+    )
     read_sentences(corpus, folder.tokenizer, limit)  # refuses a corpus of short sentences
 
 

@@ -159,6 +159,8 @@ def finetune_linear(
         data = dataset or task_type.read(settings)
         loaded = load_encoder(settings, machine)
         task, fitted = fit_task(loaded, data, settings, unlabelled)
+        # `held` calls the check again once it has the lock: another process may have used the
+        # folder in the meantime.
         with folder.held(lambda: check_run_out(settings)), naming_the_run(folder, resume_command):
             folder.begin()
             facts = {
@@ -175,7 +177,9 @@ def finetune_linear(
             result = replace(
                 fitted,
                 evaluation=evaluate_saved(settings, data),
-                baselines=score_baselines(settings, data, {}, costly=has_costly_baselines),
+                baselines=score_baselines(
+                    settings, data, initial_scores={}, costly=has_costly_baselines
+                ),
             )
             facts["result"] = result.to_json()
             write_card(folder.path, facts)
@@ -215,6 +219,7 @@ def fit_task(
         corpus = open_corpus_of_head(settings, loaded.folder, data)
         if corpus is not None:
             unlabelled = UnlabelledTexts.read(corpus, loaded, settings.seed)
+    # Without labels: `_targets` below returns them in the form that the fit needs.
     encoded = data.task.encode(loaded.tokenizer, data.train, loaded.max_length, labelled=False)
     vectors = np.zeros((len(encoded), loaded.model.config.hidden_size), np.float32)
     if settings.head != "counts":
@@ -325,11 +330,11 @@ def _save(loaded: LoadedModel, task: LinearTask[Any], out: Path) -> None:
     """Write the encoder without its heads, the tokenizer, and the linear head."""
     # Read again from its folder in fp32: the loaded model may be in bf16.
     encoder = build(loaded.folder, heads=())
-    encoder.id2label = {}
+    encoder.id2label = {}  # an encoder without a head names no labels in its config.json
     encoder.task_settings = named_settings(task)
     tokenizer = loaded.tokenizer
     tokenizer.model_max_length = loaded.max_length
-    task.write_files(out)
+    task.write_files(out)  # the weights of the linear head
     save_model(encoder, out, tokenizer)
 
 
@@ -344,6 +349,6 @@ def evaluate_saved(settings: ClassifySettings, data: TaskDataset[Any]) -> Any:
     # The definition is the task that the folder stores.
     definition = predictor.definition.with_columns(settings.columns)
     accumulator = accumulate_examples(
-        predictor.with_definition(definition), data.held_out, settings.eval
+        predictor.with_definition(definition), data.held_out, path=settings.eval
     )
     return accumulator.result(data.num_held_out_skipped)

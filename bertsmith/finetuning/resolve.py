@@ -87,14 +87,14 @@ class FinetuneConfig:
     # Parts of a `RunConfig` for which a fine-tuning has no settings: the numbers of eval rows and
     # evaluations (here all eval examples are scored, every `eval_every` steps), the interval of
     # checkpoints and how many are kept, and notes for the user.
-    evaluations: ClassVar = EvaluationPlan(0, MAX_TIMES)
+    evaluations: ClassVar = EvaluationPlan(rows=0, times=MAX_TIMES)
     checkpoint_every: ClassVar = None
     keep: ClassVar = 1
     notes: ClassVar[tuple[str, ...]] = ()
 
     @property
     def budget(self) -> Budget:
-        return Budget(self.steps, None)
+        return Budget(self.steps, seconds=None)
 
 
 def resolve_finetuning(

@@ -120,7 +120,7 @@ class FinetuningRun(Run[PreparedRun, Any]):
             # With `to_classify`, the language models below are read, too.
             folder = self._model_folder = read_folder(settings.model, to_classify=True)
             # Any model can classify, even an LSTM or a GPT. A T5 can also write numbers as text.
-            # All other tasks need an encoder.
+            # All other tasks need an encoder. `TEXT_TO_TEXT` has the tasks that a T5 can write.
             is_classification = dataset.task.head in CLASS_HEADS
             can_write = dataset.task.head in TEXT_TO_TEXT and folder.family.config.writes_labels
             if not (is_classification or can_write):
@@ -128,6 +128,7 @@ class FinetuningRun(Run[PreparedRun, Any]):
             set_pooling(folder, settings)  # only LSTMs and GRUs have this option
             # A T5 writes labels as texts, which is a form of the task of its own.
             task = in_form_of_model(dataset.task, folder, settings, dataset.train)
+            # From the model's folder, a task may take settings such as the pooling.
             task = task.with_model(folder, settings, dataset.train)
             dataset = replace(dataset, task=task)
             model = build_for_task(folder, settings, dataset)
@@ -135,7 +136,9 @@ class FinetuningRun(Run[PreparedRun, Any]):
             # Zeroed queries let [CLS] begin as the mean over all tokens, if that is asked for or
             # if the option leaves it open and pre-training gave [CLS] nothing to do.
             cls_attention = reset_cls_queries(model, folder, settings, dataset.task.head)
-        max_length = max_text_length(tokenizer, model.config.max_length, settings.max_length)
+        max_length = max_text_length(
+            tokenizer, model.config.max_length, requested=settings.max_length
+        )
         # Saved with the tokenizer, so that the model later reads as many tokens as in training.
         tokenizer.model_max_length = max_length
         objective = encode_examples(

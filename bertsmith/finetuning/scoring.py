@@ -28,7 +28,7 @@ def score_saved(
 ) -> FineTuned:
     """Score the saved model, and store settings that depend on the scores, such as a threshold."""
     dataset, train, best = prepared.dataset, prepared.objective.train, trained.best
-    dataset.task.write_files(settings.out)
+    dataset.task.write_files(settings.out)  # the task's own ones, such as the pooling of vectors
     evaluation = None
     task_to_store = dataset.task
     if dataset.held_out:
@@ -43,7 +43,7 @@ def score_saved(
         # as how a tagger repairs labels, come from the options for reading.
         task = predictor.definition.with_columns(settings.columns)
         predictor = predictor.with_definition(task)
-        accumulator = accumulate_examples(predictor, dataset.held_out, settings.eval)
+        accumulator = accumulate_examples(predictor, dataset.held_out, path=settings.eval)
         evaluation = accumulator.result(dataset.num_held_out_skipped)
         task_to_store = task_to_store.with_threshold(evaluation)
     write_task_settings(settings.out, named_settings(task_to_store))

@@ -330,6 +330,8 @@ def finetune_repeatedly(
         _check_series(folder, settings, facts)
 
         def lock_folder() -> None:
+            # `held` calls the check again once it has the lock: another process may have used the
+            # folder in the meantime.
             stack.enter_context(folder.held(lambda: _check_series(folder, settings, facts)))
             if not settings.resume:
                 folder.begin()
@@ -366,7 +368,7 @@ def _plan_runs(
         for seed, (name, run) in enumerate(zip(names, runs, strict=True), start=settings.seed):
             yield SeriesRun(name, task_type, replace(run, seed=seed), dataset)
         return
-    dataset = task_type.read(one_run, (settings.train, None))
+    dataset = task_type.read(one_run, sources=(settings.train, None))  # None: no eval examples
     folds = split(dataset, len(names), settings.seed)
     _check_folds(folds, settings)
     if note := note_rare_labels(dataset, len(folds)):

@@ -35,14 +35,14 @@ def encode_examples(
     limit = tokenizer.model_max_length
     train = task.encode(tokenizer, dataset.train, limit, labelled=True)
     held_out = task.encode(tokenizer, dataset.held_out, limit, labelled=True)
-    examples = training_examples(task, train, settings.train, dataset.train)
+    examples = training_examples(task, train, path=settings.train, examples=dataset.train)
     unknown_note = describe_rate(compute_unknown_rate(train, tokenizer))
     if unknown_note is not None:
         examples = replace(examples, notes=(*examples.notes, unknown_note))
     return objective_type(
         task,
         examples,
-        HeldOutExamples(held_out, settings.eval, dataset.held_out),
+        HeldOutExamples(held_out, path=settings.eval, examples=dataset.held_out),
         batch_size=batch_size,
         num_shares=count_shares(batch_size, machine),
         seed=settings.seed,

@@ -20,7 +20,7 @@ def build_for_task(
     """
     task = dataset.task
     heads = [] if task.head is None else [task.head]
-    num_labels = len(task.labels) or None
+    num_labels = len(task.labels) or None  # None for a task without labels, such as answers
     with drawing_from(settings.seed):
         model = build(folder, heads, num_labels)
         if settings.from_scratch:  # keep the shape alone, with all weights drawn anew

@@ -108,7 +108,8 @@ def open_unlabelled(path: Path, model: ModelFolder) -> Corpus:
             f"{path}: its vocabulary is not that of {model.path}. Build the corpus again, with "
             f"{option('tokenizer', model.path)}."
         )
-    check_memory(corpus, option("corpus"), "")
+    # "": the message names no choice but a smaller vocabulary.
+    check_memory(corpus, purpose=option("corpus"), alternative="")
     return corpus
 
 

@@ -43,11 +43,14 @@ CHINESE_PUNCTUATION = str.maketrans("", "", "-:_*^/\\~`+=，。：？！“”�
 # CMRC's script applies nltk.word_tokenize to stretches without Chinese characters. In these
 # stretches a match of `_ALONE` is a word of its own; white space and such matches separate the
 # other words. The words equal nltk's in all texts of CMRC's trial and dev sets, though nltk also
-# splits English contractions and sentence ends.
+# splits English contractions and sentence ends. The alternatives are: a mark, dots, two hyphens, a
+# comma or colon that no digit follows, a full stop at the end of the stretch (closing marks may
+# follow), an apostrophe or 's at the end of a word, and an apostrophe at the beginning of a word.
 _ALONE = (
     r'[;@#$%&?!\[\](){}<>"«»“”‘—–]|\.{2,}|--|[,:](?![0-9])'
     r"|(?<!\.)\.(?=[\])}>\"»”’ ]*$)|'s?(?!\w)|(?<!\S)'"
 )
+# To guess the language: the whole block of Unicode, a few characters more than CMRC's script knows.
 CHINESE_CHARACTER = re.compile(r"[\u4e00-\u9fff]")
 CHINESE_OR_NOT = re.compile(r"([\u4e00-\u9fa5])|[^\u4e00-\u9fa5]+")
 CHINESE_WORD = re.compile(rf"{_ALONE}|(?:(?!{_ALONE})\S)+")
@@ -247,8 +250,8 @@ class QuestionScores:
             # The answer to this question is kept from here on.
             if self.is_answerable[index]:
                 current += scores[index]
-            elif self.replies[index] == ord("t"):  # a text where none is right; an empty reply is
-                current -= 1
+            elif self.replies[index] == ord("t"):
+                current -= 1  # a text is wrong here; an empty reply is right, and so still counts
             if current > best:
                 best = current
                 threshold = no_answer_probs[index]
