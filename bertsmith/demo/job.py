@@ -192,7 +192,10 @@ def _run(
         train_labels, test_labels = (
             Counter(separate_labels(examples)[1]) for examples in (train, test)
         )
-        majority = ClassBaselines().score_constant(None, most_frequent(train_labels), test_labels)
+        # This baseline needs no task.
+        majority = ClassBaselines().score_constant(
+            task=None, answer=most_frequent(train_labels), gold=test_labels
+        )
     affordable_size = documentation.num_chars // CHARS_PER_TOKEN
     vocab_size = min(MAX_VOCABULARY, max(MIN_VOCABULARY, affordable_size))
     with timer.part("vocabulary", f"Learning a vocabulary of {vocab_size:,} tokens."):
@@ -212,7 +215,7 @@ def _run(
             recipe="quarter-hour",
             minutes=max(MIN_PRETRAINING_SECONDS, seconds) / 60,
             pairs="next_sentence",  # the page explains this objective
-            start_share=1 / 6,
+            start_share=1 / 6,  # of the run, with short rows
             learning_rate=6e-3,  # higher, as there are fewer steps than in the recipe
             keep=0,  # no checkpoints: a stopped demo begins anew
             show_progress=False,
@@ -339,7 +342,8 @@ def compare_models(
         steps = FINETUNE_STEPS
         seconds_for_draw = timer.left - PAGE_SHARE * timer.total
         for name, group in reports.items():
-            timer.say(f"Fine-tuning {METHODS[name][0]}, labels {draw + 1} of {len(draws)}.")
+            title, _ = METHODS[name]
+            timer.say(f"Fine-tuning {title}, labels {draw + 1} of {len(draws)}.")
             classifier = TextClassifier(
                 out / "pretrained",
                 out=out / "classifier" if name == PRETRAINED and draw == 0 else None,

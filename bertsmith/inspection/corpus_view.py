@@ -94,7 +94,12 @@ def view_corpus(
         labels = tuple(names[number] for number in predicted)
     texts = tuple(_shorten(example) for example in examples)
     return CorpusView(
-        path.name, statistics.result(), project(vectors), texts, labels, not has_labels
+        path.name,
+        statistics.result(),
+        project(vectors),
+        texts,
+        labels,
+        are_labels_predicted=not has_labels,
     )
 
 
@@ -144,6 +149,7 @@ def _read_examples(
             labelled=labelled and has_task_columns,
         )
         return list(reader.first(num_texts))
+    # pairs=None: a row may have a second text.
     return ExampleReader(path, columns, labelled=labelled, pairs=None).read(num_texts)
 
 

@@ -3,6 +3,8 @@
 A prediction has one or several decisions: the labels with their probabilities, the entities, the
 answers, or the words for [MASK]. A `LoadedDefinition` is a model with its tokenizer and, in
 `definition`, its task: it encodes texts, and decodes the outputs of the head to a prediction.
+A `Target` is the logit of a decision: a token's position in the row and an output of the head, or a
+sum over several such cells. For a head that reads one vector of a row, the position is 0.
 """
 
 from collections.abc import Collection, Sequence
@@ -283,7 +285,14 @@ def _decide_on_piece(
 ) -> Decision:
     """Return a decision about a single token."""
     return Decision(
-        label, probability, piece.token, piece.part, piece.start, piece.end, color, target
+        label,
+        probability,
+        piece.token,
+        part=piece.part,
+        start=piece.start,
+        end=piece.end,
+        color=color,
+        target=target,
     )
 
 
@@ -336,7 +345,11 @@ def _label_words(definition: Tag, row: ShownText, prediction: Any) -> list[Decis
         color = colored_names.index(label) if label in colored_names else 0
         target = Target(cells) if cells else None
         text = row.texts[0][start:end]
-        decisions.append(Decision(label, probability, text, 0, start, end, color, target))
+        decisions.append(
+            Decision(
+                label, probability, text, part=0, start=start, end=end, color=color, target=target
+            )
+        )
     return decisions
 
 
@@ -347,7 +360,7 @@ def _find_answers(row: ShownText, prediction: Any) -> list[Decision]:
     """
     decisions = []
     for candidate in prediction.candidates():
-        tokens = row.tokens_of(1, candidate.start, candidate.end)
+        tokens = row.tokens_of(part=1, start=candidate.start, end=candidate.end)
         # The head has two outputs for each token: 0 as the start of the answer, 1 as its end.
         target = Target(((tokens[0], 0), (tokens[-1], 1))) if tokens else None
         decisions.append(

@@ -105,5 +105,6 @@ def count_points(num_weights: int, num_tokens: int, num_targets: int) -> int:
     Args:
         num_weights: number of weights by which each token's vectors are multiplied.
     """
+    # A small model can afford more than `MAX_INTEGRATION_POINTS`, which every other model gets.
     affordable = MAX_MULTIPLICATIONS // (2 * num_weights * num_tokens * max(1, num_targets))
     return int(min(MAX_POINTS_OF_SMALL_MODEL, max(MAX_INTEGRATION_POINTS, affordable)))

@@ -80,6 +80,7 @@ def look(
         predictor = load_for_look(model, device, length)
     except ModelKindError as error:  # the folder holds no encoder, but perhaps a GPT or T5
         model_type = error.kind.model_type
+        # `INPUT_BUILDERS` maps the model type of each such system to a function that loads it.
         if model_type not in INPUT_BUILDERS:
             raise error.of_command("look") from None
         if data is not None:

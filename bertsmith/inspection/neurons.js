@@ -146,6 +146,7 @@ function showNeurons(box) {
     const tokens = sides[block().rows].tokens;
     const selected = Number(select.value);
     select.replaceChildren(...tokens.map((token, index) => make("option", { value: index }, token.label)));
+    // `part` is the index of a token's text, -1 for special tokens such as [CLS].
     const firstWord = tokens.findIndex((token) => token.part >= 0);
     select.value = selected < tokens.length && shown ? selected : Math.max(0, firstWord);
   }

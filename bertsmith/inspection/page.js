@@ -145,7 +145,8 @@ const characters = data.texts.map((text) => Array.from(text)); // offsets count 
 let numShown = 0;
 // The sequences that a model reads: a text, or a source and a target. Each has its tokens, and its
 // words, which are tokens of one word put together. Both have `indices`, those of the tokens in
-// their sequence, and `first`, the number of tokens in the sequences before theirs.
+// their sequence, and `first`, the number of tokens in the sequences before theirs. `part` is the
+// index of their text in `data.texts`, -1 for special tokens; `start` and `end` are characters there.
 const sides = data.sequences.map((sequence) => {
   const first = numShown;
   numShown += sequence.length;
@@ -664,6 +665,9 @@ const quote = (label) => `“${label}”`;
 
 // ---- The lens -----------------------------------------------------------------------------------
 
+// `lens` has for each layer, the embedding first, either in `decisions` a list of [label, value] about
+// the text as a whole, or in `tokens` for each token of the last sequence a list of words or labels,
+// [word, probability], or null.
 function showLens() {
   const { lens } = data;
   if (!lens) return;

@@ -114,7 +114,7 @@ def read_text(
         shown = [_read_words(definition, tokenizer, text, max_length)]
     elif isinstance(definition, Answer):
         _check_count(pair, 1, "a model that answers questions reads a question and its passage")
-        question = Question("1", text, pair[0])
+        question = Question(id="1", question=text, context=pair[0])
         shown = [_read_row(tokenizer, (text, pair[0]), max_length, question, _align_context)]
     else:
         shown = [_read_example(definition, tokenizer, text, pair, max_length)]
@@ -181,7 +181,7 @@ def _read_choices(
     rows = [_read_row(tokenizer, (text, choice), max_length, example) for choice in pair]
     joined = EncodedTexts.concat([row.encoded.rows for row in rows])
     count = len(pair)
-    # One example, which has all the rows.
+    # One example, which has all the rows. Here its parts are the choices, not the texts of a row.
     encoded = EncodedExamples(joined, np.array([0, count]), num_parts=np.array([count]))
     return [replace(row, encoded=encoded, row=number) for number, row in enumerate(rows)]
 
@@ -195,7 +195,14 @@ def _align_context(encoding: Encoding) -> list[ContextWindow]:
     positions = [position for position, part in enumerate(encoding.sequence_ids) if part == 1]
     offsets = np.array([encoding.offsets[position] for position in positions], dtype=np.int32)
     first = positions[0] if positions else len(encoding.ids)
-    return [ContextWindow(first, 0, len(positions), offsets.reshape(-1, 2))]
+    return [
+        ContextWindow(
+            first_in_row=first,
+            first_in_context=0,
+            size=len(positions),
+            context_offsets=offsets.reshape(-1, 2),
+        )
+    ]
 
 
 def _align_nothing(encoding: Encoding) -> tuple[()]:

@@ -219,6 +219,7 @@ def look_at_system(
         "kind": "next",
         "mask": mask,
         "alphabet": ALPHABET,
+        # The last frame is of the model itself, so it has no step.
         "frames": [*steps, _frame(None, outputs, decisions)],
         "neurons": plain_neurons(outputs.head_vectors),
         "hidesWords": True,  # a word that is written attends only to those before it
@@ -283,7 +284,7 @@ def _read_gpt(
     config = model.config
     limit = _limit_length(max_length, config.n_positions, config.n_layer * config.n_head)
     start = start_token_id(model, tokenizer)
-    ids, pieces = _encode_user_text(tokenizer, text, 0)
+    ids, pieces = _encode_user_text(tokenizer, text, text_index=0)
     # One of the shown tokens is the start token.
     shown = (_special_piece(tokenizer, start), *pieces[: limit - 1])
     reader = ShownGpt(model, [start, *ids[: limit - 1]], kept_ids=(start,))
@@ -319,16 +320,16 @@ def _read_encoder_decoder(
     # A decoder layer has heads for the target and heads for the source.
     num_heads = len(model.encoder) * encoder + 2 * len(model.decoder) * decoder
     limit = _limit_length(max_length, model.longest or DEFAULT_MAX_TOKENS, num_heads)
-    ids, pieces = _encode_user_text(tokenizer, text, 0)
+    ids, pieces = _encode_user_text(tokenizer, text, text_index=0)
     source = [*ids[: limit - 1], model.end_id]
     if pair:
-        target_ids, target_pieces = _encode_user_text(tokenizer, pair[0], 1)
+        target_ids, target_pieces = _encode_user_text(tokenizer, pair[0], text_index=1)
         target_text = pair[0]
         answer = [*target_ids, model.end_id]
     else:
-        (answer,) = generate_targets(model, [source], limit - 1)
+        (answer,) = generate_targets(model, [source], max_new_tokens=limit - 1)
         target_ids = [id_ for id_ in answer if id_ != model.end_id]
-        target_text, target_pieces = _decode(tokenizer, target_ids, 1)
+        target_text, target_pieces = _decode(tokenizer, target_ids, text_index=1)
     num_all = 2 + len(ids) + len(target_ids)
     target_ids, target_pieces = target_ids[: limit - 1], target_pieces[: limit - 1]
     # The token after the shown ones; None if the generation ended without the end token.
@@ -491,4 +492,4 @@ def _statistics(inputs: SystemInput, outputs: SystemOutputs) -> dict[str, Any] |
     is_separator = torch.tensor(ids) == inputs.tokenizer.sep_id
     for layer, weights in enumerate(outputs.attentions[0]):
         total.add_weights(layer, weights, is_separator)
-    return plain_statistics(total.result(), None)
+    return plain_statistics(total.result(), source=None)

@@ -175,11 +175,15 @@ class ShownSystem(ABC):
         return baseline, vectors
 
     def compute_target_logits(self, words: Tensor, targets: Sequence[Target]) -> Tensor:
-        """Compute the logit of each target, fp32 [copies, targets], as `LogitsOf` says."""
+        """Compute the logit of each target, fp32 [copies, targets].
+
+        `words` are the word vectors of copies of all sequences, one sequence after another:
+        [copies, tokens, embedding size]. Positions of targets count the last sequence's tokens.
+        """
         lengths = [len(sequence) for sequence in self.sequences]
         copies = len(words)
         # The embedding is called once for each sequence, with all copies of it.
-        vectors = [part.flatten(0, 1) for part in torch.split(words, lengths, dim=1)]
+        vectors = [each.flatten(0, 1) for each in torch.split(words, lengths, dim=1)]
         with replacing_words(self.word, vectors):
             hidden = self.encode(copies)
         positions = sorted({position for target in targets for position, _ in target.cells})
@@ -238,8 +242,10 @@ class ShownEncoderDecoder(ShownSystem):
         encoder, decoder = count_heads(model)
         self.parts = (
             AttentionPart("the source to itself", len(model.encoder), encoder),
-            AttentionPart("the target to itself", len(model.decoder), decoder, 1, 1),
-            AttentionPart("the target to the source", len(model.decoder), decoder, 1, 0),
+            AttentionPart("the target to itself", len(model.decoder), decoder, rows=1, columns=1),
+            AttentionPart(
+                "the target to the source", len(model.decoder), decoder, rows=1, columns=0
+            ),
         )
 
     @property

@@ -153,7 +153,7 @@ def look_at_text(
         config=config,
         decided=decided,
         # Labels are put into the order of `decided`, so that the page can compare both.
-        without=decide(predictor, rows, heads, decided) if heads else None,
+        without=decide(predictor, rows, without=heads, reference=decided) if heads else None,
         without_heads=tuple(sorted(heads)),
         attributions=explain(predictor, decided),
         lens=show_lens(predictor, decided),

@@ -79,7 +79,7 @@ def load_tokenizer(path: str | Path) -> Tokenizer:
     path = Path(path)
     name = path.name if path.is_file() else None
     files = SmallFiles(path if name is None else path.parent)
-    compare_checksums(files, name)
+    compare_checksums(files, only=name)
     return read_tokenizer(files) if name is None else _read(*_choose_kind(files, name))
 
 
@@ -102,11 +102,11 @@ def _choose_kind(
         config: the tokenizer_config.json of the folder; None if the user named a single file.
     """
     if name in (VOCAB_JSON, MERGES_FILE):
-        return "byte-bpe", TokenizerSource(files, VOCAB_JSON, None, config)
+        return "byte-bpe", TokenizerSource(files, VOCAB_JSON, root=None, config=config)
     if name.endswith(".json"):
         return _choose_kind_by_content(files, name, config)
     kind: Kind = "unigram" if name.endswith(".model") else "wordpiece"
-    return kind, TokenizerSource(files, name, None, config)
+    return kind, TokenizerSource(files, name, root=None, config=config)
 
 
 def _read(kind: Kind, source: TokenizerSource) -> Tokenizer:
@@ -125,6 +125,7 @@ def _read(kind: Kind, source: TokenizerSource) -> Tokenizer:
         extra = extra_special_tokens(source.config or {}, source.files.path(TOKENIZER_CONFIG_FILE))
         listed = settings.get("added_tokens")
         if _has_added_tokens_file(source):
+            # `listed` is then None, or what the reader of a spiece.model found in that file.
             special = listed or special_added_tokens(tokenizer_class, settings)
             settings["added_tokens"] = read_added_tokens_file(
                 source.files, pieces, [*special, *extra]
@@ -164,7 +165,7 @@ def _unlisted_tokens(
     pieces = set(vocab)
     configured = {
         id_: entry
-        for id_, entry in read_value(config, "added_tokens_decoder", dict, path, {}).items()
+        for id_, entry in read_value(config, "added_tokens_decoder", dict, path, default={}).items()
         if not _is_listed(entry, tokens)
     }
     # The ids of these entries must agree with those of the vocabulary and the listed tokens.
@@ -225,6 +226,7 @@ def _with_flags_of_config(
 
 def _lists_added_tokens(source: TokenizerSource) -> bool:
     """Return whether a file lists the added tokens with their flags."""
+    # `root` is the content of a tokenizer.json, None for any other file.
     return source.root is not None or bool((source.config or {}).get("added_tokens_decoder"))
 
 
@@ -304,7 +306,7 @@ def _choose_kind_by_content(
     kind: Kind = "wordpiece"
     if isinstance(model_type, str):
         kind = MODEL_KINDS.get(model_type, "wordpiece")
-    return kind, TokenizerSource(files, name, root, config)
+    return kind, TokenizerSource(files, name, root=root, config=config)
 
 
 def _check_alone(files: SmallFiles, kind: Kind, name: str) -> None:

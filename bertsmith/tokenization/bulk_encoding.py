@@ -84,7 +84,8 @@ class BulkEncoder:
         self._cutter = cutter
         self._lowercase = lowercase
         self._kinds = bytes(map(_kind, range(256)))
-        self._lock = ForkSafeLock(self._forget)
+        # `reset` is called in a forked child if a thread of the parent was changing the caches.
+        self._lock = ForkSafeLock(reset=self._forget)
         self._forget()
 
     def _forget(self) -> None:

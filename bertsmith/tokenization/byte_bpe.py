@@ -65,7 +65,7 @@ class ByteBpeTokenizer(Tokenizer):
         "pad_token": "<pad>",
         "mask_token": "<mask>",
     }
-    adds_special_tokens = True
+    adds_special_tokens = True  # those that `vocab` lacks get the next ids
     own_settings = (
         "add_prefix_space",
         "trim_offsets",
@@ -150,6 +150,7 @@ class ByteBpeTokenizer(Tokenizer):
         return [name, vocab, merges, settings]
 
     def _as_text(self, token: str) -> str:
+        """Decode a token from byte characters to the text that it stands for."""
         return read_bytes([token])
 
     def other_cuts(self, old: Tokenizer) -> str | None:
@@ -176,7 +177,7 @@ class ByteBpeTokenizer(Tokenizer):
 
         Returns all ids, int32 `[tokens]`, and their counts by word, int64 `[words]`.
         """
-        return joined_rows(self._spaced_ids(word, True) for word in words)
+        return joined_rows(self._spaced_ids(word, add_prefix_space=True) for word in words)
 
     def decode(self, ids: Sequence[int], skip_special_tokens: bool = True) -> str:
         """Decode ids to text; bytes that are not UTF-8 become U+FFFD.
@@ -207,6 +208,7 @@ class ByteBpeTokenizer(Tokenizer):
         return unicodedata.normalize("NFC", text) if self.composes else text
 
     def _align(self, text: str) -> tuple[str, list[int]]:
+        """Normalize text; also return the index in `text` of each character's origin."""
         normalized = self._normalize(text)
         if normalized == text:
             return text, list(range(len(text)))
@@ -217,6 +219,7 @@ class ByteBpeTokenizer(Tokenizer):
         return self._merger.merge([self._ids[character] for character in piece])
 
     def _compute_ids(self, word: str) -> tuple[int, ...]:
+        """Merge the bytes of a word to ids; the base class caches the results in `_unit_ids`."""
         return tuple(self._merger.merge([self._byte_ids[byte] for byte in word.encode()]))
 
     def _encode_text(self, text: str) -> TextTokens:
@@ -228,9 +231,17 @@ class ByteBpeTokenizer(Tokenizer):
         return restore_offsets(result, text, clean)
 
     def _encode_ordinary(self, text: str, position: int, result: TextTokens) -> None:
+        """Append the tokens of a part of a text, whose first character has index `position` there.
+
+        The part is normalized and cut as a whole, not unit by unit as in the base class.
+        """
         result.extend(self._locate_normalized(*self._align(text)), position)
 
     def _locate_normalized(self, text: str, origins: Sequence[int]) -> Iterator[PieceAt]:
+        """Yield the tokens of normalized text, with offsets in the text before normalization.
+
+        `origins` has the index there of each character of `text`.
+        """
         spaced = add_space(text) if self.add_prefix_space else text
         word_start = len(text) - len(spaced)  # -1 if a space was added, else 0
         for word in split_pattern(spaced):

@@ -76,7 +76,7 @@ def read_byte_bpe(source: TokenizerSource) -> tuple[list[str], Merges, Json]:
     vocab = read_vocab_ids(files.read_json(VOCAB_JSON), source.path)
     merges = _read_merges(files)
     _check_complete(vocab, merges, files.path(MERGES_FILE))
-    names = {name: name for name in SPACES}
+    names = {name: name for name in SPACES}  # keys of the file, and our names of the settings
     return vocab, merges, folder_settings(config, names, vocab, files.path(TOKENIZER_CONFIG_FILE))
 
 
@@ -141,10 +141,10 @@ def _read_tokenizer_json(path: Path, root: Json, config: Json) -> tuple[list[str
         _read_merge(merge, f"{path}: merge {number:,}")
         for number, merge in enumerate(read_value(model, "merges", list, path), start=1)
     ]
-    added = read_value(root, "added_tokens", list, path, [])
+    added = read_value(root, "added_tokens", list, path, default=[])
     settings = config_settings(config, path.with_name(TOKENIZER_CONFIG_FILE)) | {
         "add_prefix_space": read_value(
-            parts["pre_tokenizer"], "add_prefix_space", bool, path, True
+            parts["pre_tokenizer"], "add_prefix_space", bool, path, default=True
         ),
         "added_tokens": read_added_tokens(added, vocab, path),
         "composes": composes,
@@ -153,7 +153,7 @@ def _read_tokenizer_json(path: Path, root: Json, config: Json) -> tuple[list[str
     # ModernBERT's post-processor does not trim offsets, and no setting changes that.
     is_roberta = "num_separators" not in settings
     names = {name: name for name in SPACES if is_roberta or name != "trim_offsets"}
-    follow_config(settings, config, "byte-bpe", names, SPACES, path)
+    follow_config(settings, config, kind="byte-bpe", names=names, defaults=SPACES, path=path)
     return vocab, merges, settings
 
 

@@ -24,6 +24,8 @@ def cluster_pattern() -> re.Pattern[str]:
     A cluster is what a reader sees as one character, such as a letter with its accents (Unicode
     Standard Annex 29).
     """
+    # Joining characters belong to the cluster before them, prepended ones to the one after them;
+    # nothing joins characters apart, such as controls.
     joining, apart = character_class("JOINING"), character_class("APART")
     prepended = character_class("PREPENDED")
     return re.compile(

@@ -29,6 +29,7 @@ def bytes_of_pieces(tokenizer: Tokenizer) -> Iterator[bytes]:
         if is_spelled_in_bytes:
             yield bytes(CHARACTER_BYTES[character] for character in piece)
         elif isinstance(tokenizer, UnigramTokenizer) and piece not in added:
+            # `SPACE` is the ▁ that stands for a space in a piece.
             yield piece.replace(SPACE, " ").encode("utf-8", "surrogatepass")
         else:
             yield piece.encode("utf-8", "surrogatepass")

@@ -82,7 +82,7 @@ def folder_settings(
         path: the tokenizer_config.json, for messages.
     """
     settings = config_settings(config, path) | read_flags(config, names, path)
-    if listed := read_value(config, "added_tokens_decoder", dict, path, {}):
+    if listed := read_value(config, "added_tokens_decoder", dict, path, default={}):
         settings["added_tokens"] = listed_tokens(listed, vocab, path)
     return settings
 

@@ -156,7 +156,7 @@ def _read_token(entry: Json, path: Path) -> AddedToken:
     Raises:
         CheckpointError: its content is not text, or a flag neither true nor false.
     """
-    flags = {flag: read_value(entry, flag, bool, path, False) for flag in TOKEN_FLAGS}
+    flags = {flag: read_value(entry, flag, bool, path, default=False) for flag in TOKEN_FLAGS}
     return AddedToken(read_value(entry, "content", str, path), **flags)
 
 

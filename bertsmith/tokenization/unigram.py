@@ -44,7 +44,7 @@ class UnigramTokenizer(Tokenizer):
     """
 
     default_tokens = unigram_files.DEFAULT_NAMES
-    adds_special_tokens = True
+    adds_special_tokens = True  # those that `vocab` lacks get the next ids
     unit_gap = 1  # the space that `_units` splits at
     own_settings = ("steps", "charsmap")
 
@@ -136,6 +136,10 @@ class UnigramTokenizer(Tokenizer):
         return self._normalizer.align(text)
 
     def _locate_normalized(self, text: str, origins: Sequence[int]) -> Iterator[PieceAt]:
+        """Yield the tokens of normalized text, with offsets in the text before normalization.
+
+        `origins` has the index there of each character of `text`.
+        """
         for match in not_white_space().finditer(text):
             # `split_marks` adds a ▁ if there is none; it has the origin of the first character.
             has_mark = match.group().startswith(SPACE)

@@ -105,12 +105,12 @@ def _albert_scores(model: SentencePieceModel) -> list[float]:
 def _model_settings(model: SentencePieceModel, config: Json, model_path: Path) -> Json:
     """Return the `UnigramTokenizer` settings of a model file and the tokenizer_config.json."""
     path = model_path.with_name(TOKENIZER_CONFIG_FILE)
-    settings = folder_settings(config, {}, model.pieces, path)
+    settings = folder_settings(config, names={}, vocab=model.pieces, path=path)
     settings["unk_token"] = model.of_type(UNKNOWN)[0]
     settings["charsmap"] = model.charsmap
     settings["steps"] = _albert_steps(
-        lowercase=read_value(config, "do_lower_case", bool, path, True),
-        keep_accents=read_value(config, "keep_accents", bool, path, False),
+        lowercase=read_value(config, "do_lower_case", bool, path, default=True),
+        keep_accents=read_value(config, "keep_accents", bool, path, default=False),
     )
     settings.setdefault("added_tokens", _added_tokens(model, settings))
     return settings
@@ -142,7 +142,7 @@ def _read_tokenizer_json(
         )
     _check_spaces(parts["pre_tokenizer"], path)
     steps, charsmap = _read_steps(read_value(parts["normalizer"], "normalizers", list, path), path)
-    added = read_value(root, "added_tokens", list, path, [])
+    added = read_value(root, "added_tokens", list, path, default=[])
     settings = config_settings(config, path.with_name(TOKENIZER_CONFIG_FILE)) | {
         "steps": _follow_config(steps, config, path),
         "charsmap": charsmap,
@@ -162,7 +162,7 @@ def _follow_config(steps: tuple[str, ...], config: Json, path: Path) -> tuple[st
     before = dict(flags)
     names = {"do_lower_case": "lowercase", "keep_accents": "keep_accents"}
     defaults = {"do_lower_case": True, "keep_accents": False}
-    follow_config(flags, config, "unigram", names, defaults, path)
+    follow_config(flags, config, kind="unigram", names=names, defaults=defaults, path=path)
     if flags == before:
         return steps
     return _albert_steps(lowercase=flags["lowercase"], keep_accents=flags["keep_accents"])
@@ -266,7 +266,8 @@ def write_unigram(
 def _tokenizer_class(ids: Mapping[str, int], settings: Json) -> str:
     """Return the class of transformers that tokenizes as these settings do.
 
-    AlbertTokenizer has fixed steps, so it is returned only if the settings are ALBERT's.
+    AlbertTokenizer has fixed steps and 1 as the id of the unknown token, so it is returned only if
+    the settings are ALBERT's.
     """
     accents = ACCENT_STEPS if "decompose" in settings["steps"] else ()
     case = ("lowercase",) if "lowercase" in settings["steps"] else ()

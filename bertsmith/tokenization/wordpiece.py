@@ -70,7 +70,7 @@ class WordPiece:
         start = 0
         ids = []
         while start < size:
-            # The longest match, among prefixes of the rest that are no longer than any token
+            # The longest match, among prefixes of the rest no longer than the longest token
             end = start + longest if longest < size - start else size
             while (id_ := find(word[start:end])) is None:
                 end -= 1
@@ -149,9 +149,14 @@ class WordPieceTokenizer(Tokenizer):
         )
 
     def _identity(self) -> list[Any]:
+        """Return everything that decides ids, for the fingerprint.
+
+        The result has another form than in the base class, without the name of the class. It stays
+        so, since the fingerprints of older corpora have to stay valid.
+        """
         settings = super()._identity()[-1]
         settings["strip_accents"] = self._normalizer.strips_accents
-        del settings["decoder_cleanup"]
+        del settings["decoder_cleanup"]  # decides no ids
         return [self.vocab, self.num_pieces, settings]
 
     @cached_property
@@ -236,6 +241,7 @@ class WordPieceTokenizer(Tokenizer):
         return self._compute_ids(chunk.decode())
 
     def _compute_ids(self, text: str) -> tuple[int, ...]:
+        """Compute the ids of a unit or of a bulk encoder's chunk, which may have several words."""
         if text.isascii() and text.isalnum():  # a third of the time of the general way
             return self._wordpiece.ids(text.lower() if self.lowercase else text)
         return tuple(chain.from_iterable(map(self._wordpiece.ids, self._normalizer.words(text))))
@@ -247,6 +253,10 @@ class WordPieceTokenizer(Tokenizer):
         return self._normalizer.align(text)
 
     def _locate_normalized(self, text: str, origins: Sequence[int]) -> Iterator[PieceAt]:
+        """Yield the tokens of normalized text, with offsets in the text before normalization.
+
+        `origins` has the index there of each character of `text`.
+        """
         for word, word_start in locate_words(text):
             ids = self._wordpiece.ids(word)
             start = 0  # of the piece in the word

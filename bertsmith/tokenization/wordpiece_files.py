@@ -145,8 +145,8 @@ def _read_tokenizer_json(path: Path, root: Json, config: Json) -> tuple[list[str
     parts = check_parts(root, WORDPIECE_KINDS, WORDPIECE_FIXED, path)
     model, normalizer, decoder = parts["model"], parts["normalizer"], parts["decoder"]
     vocab = read_vocab_ids(read_value(model, "vocab", dict, path), path)
-    max_chars = read_value(model, "max_input_chars_per_word", int, path, 100)
-    check_range(max_chars, 1, "max_input_chars_per_word", path)
+    max_chars = read_value(model, "max_input_chars_per_word", int, path, default=100)
+    check_range(max_chars, lowest=1, key="max_input_chars_per_word", path=path)
     strip_accents = normalizer.get("strip_accents")
     if strip_accents is not None:
         strip_accents = read_value(normalizer, "strip_accents", bool, path)
@@ -156,7 +156,7 @@ def _read_tokenizer_json(path: Path, root: Json, config: Json) -> tuple[list[str
         "tokenize_chinese_chars": read_value(normalizer, "handle_chinese_chars", bool, path),
         "unk_token": read_value(model, "unk_token", str, path),
         "max_input_chars_per_word": max_chars,
-        "decoder_cleanup": read_value(decoder, "cleanup", bool, path, True),
+        "decoder_cleanup": read_value(decoder, "cleanup", bool, path, default=True),
         "added_tokens": read_added_tokens(
             read_value(root, "added_tokens", list, path), vocab, path
         ),
@@ -169,7 +169,14 @@ def _read_tokenizer_json(path: Path, root: Json, config: Json) -> tuple[list[str
     meant_by_tokenizer_json = lowercase if strip_accents is None else strip_accents
     if is_of_class(config, "wordpiece") and meant_by_config == meant_by_tokenizer_json:
         settings["strip_accents"] = given
-    follow_config(settings, config, "wordpiece", NORMALIZATION, NORMALIZATION_DEFAULTS, path)
+    follow_config(
+        settings,
+        config,
+        kind="wordpiece",
+        names=NORMALIZATION,
+        defaults=NORMALIZATION_DEFAULTS,
+        path=path,
+    )
     processor = read_value(root, "post_processor", dict, path)
     return vocab, settings | read_bert_post_processor(processor, path)
 

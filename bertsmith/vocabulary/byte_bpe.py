@@ -21,6 +21,10 @@ BYTE_BPE_SPECIAL_TOKENS = ("<s>", "<pad>", "</s>", "<unk>", "<mask>")
 class MergeLearner(UnprefixedLearner):
     """Learner that records the merged pairs, in order, except those in `merged_pairs`.
 
+    It learns from `words`, spelled with a character for each byte, and their counts. Its tokens so
+    far are `texts`, which begin with `pieces`; an `UnprefixedLearner` merges the most frequent pair
+    until `grow` has reached a number of tokens.
+
     In an extension, `merged_pairs` are the merges that the old tokenizer has already. `cut` divides
     a word into the tokens from which learning starts: by default its characters, one for each byte.
     """

@@ -92,11 +92,13 @@ class FilesToMerge:
     merged: Path
 
     def __str__(self) -> str:
+        # The executor's error names the work at which workers died.
         return f"the merging of {len(self.paths)} files of word counts into {self.merged}"
 
 
 def merge_files(files: FilesToMerge) -> Path:
     """Merge files of counts, in any process that sees them; return the path of the merged file."""
+    # If a worker dies after it has written the file, another one gets the same work.
     if not files.merged.exists():
         write_counts(files.merged, merge_counts([*map(read_counts, files.paths)]))
     return files.merged

@@ -75,7 +75,12 @@ def count_texts(
             held_out_below=limit,
         )
         counting = count_on_cluster(
-            cluster.executor, cluster.folder, [*texts], settings.held_out, counter, report.learning
+            cluster.executor,
+            cluster.folder,
+            [*texts],
+            excluded_paths=settings.held_out,
+            counter=counter,
+            report=report.learning,
         )
     else:
         counting = _count_here(settings, texts, words, report.learning, limit)
@@ -136,7 +141,7 @@ def _count_here(
             errors=settings.errors,
             report=report,
         )
-        with progress_bar("counting words", None) as bar:
+        with progress_bar("counting words", total=None) as bar:
             for document in documents:
                 bar.move(report.bytes_read, report.bytes_on_disk)
                 if limit and text_hash(document.text) < limit:

@@ -73,6 +73,7 @@ def extend_unigram(
     for piece, frequency in zip(learner.texts[len(old) :], frequencies[len(old) :], strict=True):
         log_share = math.log(max(frequency, 1) / total)
         parts_score = sum(score_of[part.token] for part in model.cut(piece))
+        # A score below the lowest one would make unknown characters less likely.
         score_of[piece] = max(log_share, parts_score + MARGIN, lowest_score)
 
     def count_use(pieces: Sequence[str]) -> Counter[int]:

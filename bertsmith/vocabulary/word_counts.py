@@ -40,7 +40,7 @@ class WordCounts(ScratchFolder):
     """Growing counts of words; a context manager, which removes its files."""
 
     def __init__(self, max_words: int | None = None) -> None:
-        super().__init__("bertsmith-words-")
+        super().__init__(prefix="bertsmith-words-")
         self._max_words = max_words or MAX_WORDS
         self._counts: Counter[str] = Counter()
         self._paths: list[Path] = []
