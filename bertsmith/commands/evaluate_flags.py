@@ -43,8 +43,8 @@ def check_flags(settings: Settings) -> None:
         first, conjunction = ("Both", "and") if are_pairs else ("Neither", "nor")
         raise ConfigError(
             f"{first} {option('data')} {conjunction} {option('minimal_pairs')} is given. Give "
-            f"{option('data', 'FILE')} to score a fine-tuned model, or "
-            f"{option('minimal_pairs', 'FILE')} to score a pre-trained one."
+            f"{option('data', placeholder='FILE')} to score a fine-tuned model, or "
+            f"{option('minimal_pairs', placeholder='FILE')} to score a pre-trained one."
         )
     if are_pairs:
         kind, other_flags = "minimal_pairs", FLAGS_OF_LABELLED_DATA

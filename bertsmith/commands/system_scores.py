@@ -78,7 +78,7 @@ def _score_text_to_text(settings: Settings) -> None:
         unfit_options = list_options(unfit) or option("minimal_pairs")
         raise ConfigError(
             f"{settings.model}: a model that writes texts is scored with "
-            f"{option('data', 'FILE')}, a table of sources and targets. Leave out "
+            f"{option('data', placeholder='FILE')}, a table of sources and targets. Leave out "
             f"{unfit_options}."
         )
     check_delimiter(settings.columns, settings.data)

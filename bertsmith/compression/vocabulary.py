@@ -38,8 +38,8 @@ def keep_tokens(settings: VocabularySettings, source: SourceModel) -> SmallerMod
         number = "only one" if settings.vocabulary else "one"
         raise ConfigError(
             f"Which texts have the tokens to keep? Give {number} of them: "
-            f"{option('vocabulary', 'TEXTS')}, or {option('vocabulary')} alone with "
-            f"{option('corpus', 'DIR')}."
+            f"{option('vocabulary', placeholder='TEXTS')}, or {option('vocabulary')} alone with "
+            f"{option('corpus', placeholder='DIR')}."
         )
     tokenizer = source.tokenizer
     report = SourceReport()

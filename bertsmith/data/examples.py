@@ -205,7 +205,7 @@ class ExampleReader(RecordReader[Example]):
                 f"{self.locate_row(row)}: the text '{text}' is also in the first row, which was "
                 "read as the names of the columns. If it names them, pass "
                 f"{option('header', 'yes')}; if it is a row like the others, "
-                f"{option('header', 'no')} {option('text_column', 'N')}."
+                f"{option('header', 'no')} {option('text_column', placeholder='N')}."
             )
         # Where each text has one label, `read` judges the first row by its label. Without labels,
         # or with a set of labels for each text, the text alone is judged.

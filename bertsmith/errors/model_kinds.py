@@ -27,8 +27,8 @@ class ModelKind:
     model_type: str = ""
     """The `model_type` of a system other than BERT, if its reader takes folders of this kind, too.
 
-    A fine-tuned T5 is read as any T5. A GPT classifier has other heads than a GPT and a reader of
-    its own, so its kind has none, as the kinds of encoders."""
+    A fine-tuned T5 is read as any T5, so its kind has "t5". A GPT classifier has other heads than a
+    GPT and a reader of its own, so the field of its kind is empty, as in the kinds of encoders."""
 
     def has(self, command: str) -> bool:
         """Return whether a command takes folders of this kind."""

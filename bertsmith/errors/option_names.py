@@ -3,6 +3,9 @@
 The same message may be shown on the command line, in Python or as JSON. So a message names an
 option by `option("max_length", 64)`, which puts invisible marks around it. The code that shows the
 message spells the option: as a flag, as a Python argument, or as a field of JSON.
+
+A command with --json prints reports with messages that are still marked. What it prints is spelled
+by its stream (`CommandStream` in system/escaping.py), so as_flags also reads marks within JSON.
 """
 
 import json
@@ -15,17 +18,26 @@ from typing import Any
 BEGIN, VALUE, END = "\ue0f0", "\ue0f1", "\ue0f2"
 """Private-use characters of Unicode around an option in a message: BEGIN name END, or
 BEGIN name VALUE type value END."""
-# Patterns of each mark: the character itself, or its escape in JSON.
+# Patterns of each mark: the character itself, or its escape in JSON, such as \ue0f0.
 _BEGIN, _VALUE, _END = (rf"(?:{mark}|\\u{ord(mark):x})" for mark in (BEGIN, VALUE, END))
 MARKED = re.compile(
     rf"{_BEGIN}(?P<path>[\w.]+)(?:{_VALUE}(?P<kind>[a-z]+) (?P<value>.*?))?{_END}", re.DOTALL
 )
 """Pattern of an option in a message, even one that was encoded as JSON."""
+
+
+class Placeholder(str):
+    """A word that stands for a value of the user's, such as FILE."""
+
+    __slots__ = ()
+
+
 VALUE_KINDS: dict[str, Callable[[str], Any]] = {
     "bool": lambda text: text == "True",
     "int": int,
     "float": float,
     "str": str,
+    "placeholder": Placeholder,
     "dict": lambda text: dict([_read_pair(text)]),
 }
 """For each type that a marked value may have, the function that reads it from its text."""
@@ -41,14 +53,14 @@ class NamedOption:
     path: str
     """Name of the option as in Python, and in a recipe with its table: `training.batch_size`."""
     value: Any = None
-    """A value that the message suggests, or None; a word in capitals is a placeholder (FILE)."""
+    """A value that the message suggests, or a `Placeholder` for one, or None."""
 
     @property
     def name(self) -> str:
         return self.path.rpartition(".")[2]
 
 
-def option(path: str, value: Any = None) -> str:
+def option(path: str, value: Any = None, *, placeholder: str = "") -> str:
     """Name an option in a message, for `as_flags`, `as_arguments` and `as_fields` to spell.
 
     Args:
@@ -56,10 +68,13 @@ def option(path: str, value: Any = None) -> str:
             that matters, as in "training.batch_size".
         value: a value to show with the option; a dict of one name and a whole number, such as
             `{"spam": 3}`, is spelled `spam=3` as a flag.
+        placeholder: a word for a value that only the user knows, such as FILE, in place of `value`.
 
     >>> as_flags(f"Raise {option('max_length')}, or give {option('from', 'runs/a')}.")
     'Raise --max-length, or give --from runs/a.'
     """
+    if placeholder:
+        return f"{BEGIN}{path}{VALUE}placeholder {placeholder}{END}"
     if value is None:
         return f"{BEGIN}{path}{END}"
     if isinstance(value, dict):
@@ -141,16 +156,26 @@ def _read(marked: re.Match[str]) -> NamedOption | None:
     if marked["kind"] is None:
         return NamedOption(marked["path"])
     try:
-        return NamedOption(marked["path"], VALUE_KINDS[marked["kind"]](marked["value"]))
+        text = json.loads(f'"{marked["value"]}"') if _is_in_json(marked) else marked["value"]
+        return NamedOption(marked["path"], VALUE_KINDS[marked["kind"]](text))
     except (KeyError, ValueError):
         return None
+
+
+def _is_in_json(marked: re.Match[str]) -> bool:
+    """Return whether a marked option stands in a string of JSON, where its marks are escapes.
+
+    JSON that was written with ensure_ascii=False has the marks themselves, as plain text does. An
+    option in it is spelled as in plain text.
+    """
+    return marked[0].startswith("\\")
 
 
 def _argument_of(named: NamedOption) -> str:
     name = "from_" if named.name == "from" else named.name
     if named.value is None:
         return name
-    if isinstance(named.value, str) and named.value.isupper():
+    if isinstance(named.value, Placeholder):
         return f"{name}={named.value}"
     return f"{name}={named.value!r}"
 
@@ -163,6 +188,9 @@ def _field_of(named: NamedOption) -> str:
 def _spelled(message: str, spell: Spelling) -> str:
     def replacement(marked: re.Match[str]) -> str:
         named = _read(marked)
-        return marked[0] if named is None else spell(named)
+        if named is None:
+            return marked[0]
+        spelled = spell(named)
+        return json.dumps(spelled)[1:-1] if _is_in_json(marked) else spelled
 
     return MARKED.sub(replacement, message)

@@ -73,7 +73,7 @@ def choose_preset(
     if minutes is None:
         raise ConfigError(
             f"{option('model.preset')}: found 'auto' without a time. Give "
-            f"{option('minutes', 'M')}, or name a preset."
+            f"{option('minutes', placeholder='M')}, or name a preset."
         )
     tokens: dict[str, float] = {}
     preset = "tiny"

@@ -55,6 +55,7 @@ def _score_answers(
     for answer, question in zip(answers, held_out, strict=True):
         scores.add(answer, [gold.text for gold in question.answers])
     protocol: Protocol = "2.0" if scores.has_unanswerable else "1.1"  # versions of SQuAD
+    # `pairs` returns exact match and F1 of each question.
     mean = scores.mean(scores.pairs(protocol), protocol)
     assert mean is not None  # it is None only without questions
     return Baseline(key, method, {"exact_match": mean.exact_match, "f1": mean.f1})

@@ -152,7 +152,7 @@ class AnswerPrediction:
     def parts(self) -> list[MarkedPart]:
         """Return the passage around the answer, with the answer marked."""
         best = self.best
-        marks = [Mark(best.start, best.end, "", RIGHT)] if self.is_answered else []
+        marks = [Mark(best.start, best.end, label="", color=RIGHT)] if self.is_answered else []
         return mark_spans(self.context, marks, PASSAGE_CHARACTERS)
 
     def _probabilities(self) -> NDArray[np.float64]:

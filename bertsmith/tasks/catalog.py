@@ -18,7 +18,8 @@ TASKS = {
     "regress": "bertsmith.tasks.regression",
     "tag": "bertsmith.tasks.token_classification",
 }
-"""Modules by the names of the tasks; each module assigns the task's class to `TASK`."""
+"""Modules by the names of the tasks; each module assigns the task's class to `TASK`.
+Modules of the user may add tasks (docs/extending.md)."""
 
 # Modules of other classes for two of these tasks; each module assigns its class to `TASK`.
 AVERAGED = "bertsmith.tasks.averaged_classification"

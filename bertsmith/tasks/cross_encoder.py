@@ -95,11 +95,12 @@ def _read_function(files: SmallFiles, config: Mapping[str, Any]) -> _NamedFuncti
     Raises:
         CheckpointError: the folder has a prompt, which would be put before every text.
     """
-    settings = read_settings(files, SETTINGS_FILE, {})
+    settings = read_settings(files, SETTINGS_FILE, absent={})
     if settings.get("model_type") == "CrossEncoder":
         check_prompt(files, settings)
     model = config.get(MODEL_KEY)
     in_model = model.get("activation_fn") if isinstance(model, dict) else None
+    # The first file is that of newer versions than 4.
     for function in (
         _NamedFunction(SETTINGS_FILE, "activation_fn", settings.get("activation_fn")),
         _NamedFunction(CONFIG_FILE, f"{MODEL_KEY}.activation_fn", in_model),
@@ -115,7 +116,7 @@ def is_cross_encoder(files: SmallFiles, config: Mapping[str, Any]) -> bool:
 
     `config` is the content of config.json.
     """
-    settings = read_settings(files, SETTINGS_FILE, {})
+    settings = read_settings(files, SETTINGS_FILE, absent={})
     is_named = settings.get("model_type") == "CrossEncoder"
     return is_named or MODEL_KEY in config or OLD_KEY in config
 

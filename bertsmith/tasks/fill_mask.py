@@ -67,7 +67,7 @@ class FillMask(InferenceTask[Example, FilledMasks]):
     def encode(
         self, tokenizer: Tokenizer, examples: Sequence[Example], max_length: int, *, labelled: bool
     ) -> EncodedExamples:
-        """Encode each text to a row.
+        """Encode each text to a row; `labelled` changes nothing, since texts have no labels here.
 
         Raises:
             InputError: a mask is not among the first `max_length` tokens.

@@ -134,7 +134,7 @@ def load_for_inference(
     max_length: int | None = None,
     packed: bool = True,
 ) -> LoadedModel:
-    """Load a folder whose model has one of `heads`.
+    """Load a folder whose model has one of `heads`; an error about a missing head names the first.
 
     Without `heads`, only the encoder is needed. The head computes in fp32 in any precision, so that
     probabilities are not rounded to bf16. `max_length` counts tokens, special ones included. If

@@ -95,9 +95,9 @@ def fit(
     bias_strength = 1 / (bias_variance * num_texts)
 
     def compute_loss(all_weights: Tensor) -> tuple[Tensor, Tensor]:
-        """Compute the mean loss with its penalty, and its gradient by `all_weights`.
+        """Compute the mean loss with its penalty, a scalar, and its gradient by `all_weights`.
 
-        Both are fp32 `[sum(sizes), outputs]`.
+        The gradient and `all_weights` are fp32 `[sum(sizes), outputs]`.
         """
         dense_weights, sparse_weights, bias = torch.split(all_weights, sizes)
         logits = dense @ dense_weights + sparse.multiply(sparse_weights) + bias

@@ -61,7 +61,7 @@ class MinimalPairs(InferenceTask[MinimalPair, PairScores]):
         *,
         labelled: bool,
     ) -> EncodedExamples:
-        """Encode both sentences of each pair.
+        """Encode both sentences of each pair; `labelled` changes nothing, as there are no labels.
 
         Raises:
             InputError: a sentence has no token.

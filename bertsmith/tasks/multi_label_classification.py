@@ -110,6 +110,11 @@ class MultiLabel(LabelTask[LabelsPrediction]):
 
     @classmethod
     def check_train(cls, examples: Sequence[Example], settings: Any) -> None:
+        """Check that an example has a label; `settings` are `ClassifySettings`.
+
+        Raises:
+            ExamplesError: none has one.
+        """
         label_names(examples, settings.label_separator, settings.train)
 
     @classmethod
@@ -174,6 +179,7 @@ class MultiLabel(LabelTask[LabelsPrediction]):
     def prediction(
         self, outputs: NDArray[np.float64], is_truncated: bool, num_windows: int
     ) -> LabelsPrediction:
+        """Decide on each label of a text; `outputs` are the probabilities, fp64 `[labels]`."""
         values = self.label_values
         labels = tuple(values[i] for i in np.flatnonzero(outputs >= self.threshold))
         probabilities = dict(zip(values, outputs.tolist(), strict=True))

@@ -107,6 +107,7 @@ class Choose(Task[ChoiceExample, ChoicePrediction]):
     def reader(
         self, source: ExampleSource, columns: ChoiceColumns | None, *, labelled: bool
     ) -> ChoiceReader:
+        """Open the rows of a table, with the numbers of the right choices if `labelled`."""
         return ChoiceReader(source, columns, labelled=labelled, trained=self.trained)
 
     def example(self, record: Mapping[str, Any]) -> ChoiceExample:
@@ -117,7 +118,7 @@ class Choose(Task[ChoiceExample, ChoicePrediction]):
                 choices.
         """
         prompt = single_text(record)
-        choices = as_list(record.get("choices"), "'choices'", "the texts of one row")
+        choices = as_list(record.get("choices"), "'choices'", example="the texts of one row")
         for index, choice in enumerate(choices):
             check_string(f"choice {index}", choice)
         if len(choices) < 2:

@@ -47,7 +47,7 @@ class InferenceTask(ABC, Generic[ExampleT, PredictionT]):
         """Restore the task of a loaded model from its folder."""
 
     def with_loaded(self, loaded: LoadedModel) -> Self:
-        """Return a copy for the model of this task, `loaded` again, such as on another device."""
+        """Return a copy for `loaded`, this task's model loaded again, as for another device."""
         return self
 
     @property
@@ -57,7 +57,9 @@ class InferenceTask(ABC, Generic[ExampleT, PredictionT]):
 
     @abstractmethod
     def example(self, record: Mapping[str, Any]) -> ExampleT:
-        """Build an example from a record with the keys `fields`; others are ignored.
+        """Build an example from a record with the keys `fields`; others but `row` are ignored.
+
+        `row` is the number of an example of the command line, from 1. Without it, the row is 0.
 
         Raises:
             InputError: a value is missing or of another type; names the field.

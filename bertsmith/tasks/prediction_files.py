@@ -115,7 +115,7 @@ def _write_table(
 
 def _own_cells(example: Any) -> dict[str, Any]:
     """Return the texts of an example that is not from a table, without its number."""
-    fields = example.to_json()
+    fields = example.to_json()  # LINE is "line", the key of a line number
     return {name: value for name, value in fields.items() if name not in (LINE, "row")}
 
 
@@ -153,6 +153,7 @@ def _choose_keys(task: Task[Any, Any], prediction: Any, source_rows: PendingRows
     decisions = [name for name in fields if name in (*task.cell_types, "probabilities")]
     added = {name: _unused_name(name, columns, name) for name in fields}
     added |= added_names(columns, decisions)
+    # "line", or "file_line" if the table has a column of that name.
     line = LINE if LINE not in columns else _unused_name(OTHER_LINE, columns, OTHER_LINE)
     return _Keys(columns, added, line)
 

@@ -582,6 +582,7 @@ def accumulate_rows(
     reader = task.reader(source, columns, labelled=True)
     predictor = predictor.with_definition(task)
     path = source if isinstance(source, Path) else IN_MEMORY
+    # One bar, whose total `reader.count` returns; reading shows no bar of its own.
     with only_bar("evaluating", partial(reader.count, limit)) as advance:
         examples = reader.first(limit)  # an iterator, so that a file may have any size
         accumulator = accumulate_examples(predictor, examples, path, callbacks, advance)

@@ -162,6 +162,7 @@ class AnswerAccumulator(PredictionCounts):
         report = summarize_answers(
             self.questions,
             protocol="2.0" if has_unanswerable else "1.1",
+            # Differences of logits, which are compared with thresholds as probabilities are.
             no_answer_probs=self.no_answer_scores if needs_threshold else None,
             threshold="best" if self.may_abstain and self.threshold is None else self.threshold,
             lowest=-INFINITE_SCORE,  # a threshold below all differences of logits
@@ -261,7 +262,8 @@ class Answer(Task[Question, AnswerPrediction]):
         """Return a copy whose `max_answer_length` fits nearly all answers of training."""
         if settings.max_answer_length is not None:  # the user's choice
             return self
-        lengths = list(answer_lengths(folder.tokenizer, train, MAX_ANSWER_LENGTH))
+        # `exact_from`: much shorter answers, whose lengths do not matter, may be counted roughly.
+        lengths = list(answer_lengths(folder.tokenizer, train, exact_from=MAX_ANSWER_LENGTH))
         longest = int(np.quantile(lengths, LENGTH_QUANTILE, method="higher"))
         return replace(self, max_answer_length=max(MAX_ANSWER_LENGTH, longest))
 
@@ -269,6 +271,7 @@ class Answer(Task[Question, AnswerPrediction]):
     def reader(
         cls, source: ExampleSource, columns: QuestionColumns | None, *, labelled: bool
     ) -> QuestionReader:
+        """Open the questions of a file, with their answers if `labelled`; `columns` is empty."""
         return QuestionReader(source, labelled=labelled)
 
     def example(self, record: Mapping[str, Any]) -> Question:
@@ -461,13 +464,15 @@ class Answer(Task[Question, AnswerPrediction]):
         exact, f1 = answer_or_none_scores(prediction.answer, answers, self.language)
         passage = "".join(collapse_spaces(part.text) for part in prediction.parts())
         marks = [
-            Mark(answer.start, answer.stop, "right answer", RIGHT)
+            Mark(answer.start, answer.stop, label="right answer", color=RIGHT)
             for answer in example.answers
             if answer.start is not None and answer.stop is not None
         ]
         if prediction.is_answered:  # first in the list, so that it is marked whole
             best = prediction.best
-            marks.insert(0, Mark(best.start, best.end, "model's answer", WRONG))
+            # In the color of wrong answers, since pages show `parts` of those alone.
+            mark = Mark(best.start, best.end, label="model's answer", color=WRONG)
+            marks.insert(0, mark)
         return Outcome(
             text=f"{one_line(example.question)} {passage}",
             gold=" | ".join(dict.fromkeys(answers)) or NO_ANSWER_TEXT,

@@ -104,7 +104,7 @@ class Regress(TextTask[NumberPrediction]):
     titles = ("value", "text", "second text")  # of the columns of predictions
     name = "regress"  # of the command, and of the loss among a run's metrics
     baselines = NumberBaselines()
-    are_classes_named = False  # numbers of classes in a table are numbers
+    are_classes_named = False  # the class numbers in a table of `datasets` are read as numbers
     target_phrase = "with numbers"  # follows the number of examples in messages
     settings = RegressSettings
     heads = ("regress",)

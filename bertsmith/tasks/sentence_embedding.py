@@ -373,8 +373,8 @@ class Embed(Task[RelatedTexts, Vectors]):
         check_stored_settings(loaded, ALLOWED_IN_EMBED)
         text_vectors = TextVectors.restore(loaded, pooling=pooling)
         length = loaded.requested_length or read_length(loaded.folder.files)
-        # The contrastive loss does not learn from scores, so a score range in the folder of such a
-        # model does not apply: the scores of each evaluated file decide.
+        # The contrastive loss does not learn from scores, and a training with it stores no range.
+        # If config.json, which users may edit, has one, the scores of an evaluated file decide.
         learns_from_scores = settings.get("loss", cls.loss) != "contrastive"
         score_range = settings.get("score_range") if learns_from_scores else None
         # The fields that are stored as they are; the others are converted below.
@@ -475,7 +475,7 @@ class Embed(Task[RelatedTexts, Vectors]):
     ) -> tuple[Tensor, Tensor]:
         """Sum 1 - cosine of student and teacher vectors, and count the vectors that are close.
 
-        `outputs` and `teacher_outputs` are `[sequences, hidden]`.
+        `outputs` and `teacher_outputs` are `[sequences, hidden]`; `temperature` does not apply.
         """
         return soft_vector_loss(outputs, teacher_outputs, CLOSE_COSINE)
 

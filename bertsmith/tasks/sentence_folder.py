@@ -131,7 +131,7 @@ class SentenceFolder:
             CheckpointError: modules.json is damaged.
             ConfigError: sentence-transformers has no such pooling.
         """
-        model, *others = read_settings(SmallFiles(directory), MODULES_FILE, [])
+        model, *others = read_settings(SmallFiles(directory), MODULES_FILE, absent=[])
         others = [module for module in others if module_name(module) != "Pooling"]
         pooling = {"path": MODULES["Pooling"], "type": f"{MODULE_TYPE}Pooling"}
         self._write(directory, hidden_size, [model, pooling, *others], {})
@@ -212,7 +212,7 @@ def _read_modules(files: SmallFiles) -> dict[str, Any]:
     Raises:
         CheckpointError: the file is damaged, or names a module twice.
     """
-    modules = read_settings(files, MODULES_FILE, [])
+    modules = read_settings(files, MODULES_FILE, absent=[])
     if not all(isinstance(module, dict) for module in modules):
         raise CheckpointError(
             f"{files.path(MODULES_FILE)}: found {_shown(modules)}; allowed is a "
@@ -264,7 +264,7 @@ def check_settings(files: SmallFiles) -> None:
     Raises:
         CheckpointError: the folder asks for one of them, which bertsmith does not support.
     """
-    settings = read_settings(files, SETTINGS_FILE, {})
+    settings = read_settings(files, SETTINGS_FILE, absent={})
     check_prompt(files, settings)
     num_dimensions = settings.get("truncate_dim")
     if num_dimensions is not None:
@@ -281,7 +281,7 @@ def read_similarity(files: SmallFiles) -> Similarity:
     Raises:
         CheckpointError: the folder names an unsupported comparison.
     """
-    stored = read_settings(files, SETTINGS_FILE, {}).get("similarity_fn_name")
+    stored = read_settings(files, SETTINGS_FILE, absent={}).get("similarity_fn_name")
     if stored is None:
         return "cosine"
     for similarity in get_args(Similarity):
@@ -318,7 +318,7 @@ def check_case(files: SmallFiles, tokenizer: Tokenizer) -> None:
         CheckpointError: the tokenizer keeps the case.
     """
     file = find_length_file(files)
-    if read_settings(files, file, {}).get("do_lower_case") is not True:
+    if read_settings(files, file, absent={}).get("do_lower_case") is not True:
         return
     letters = " ".join(string.ascii_lowercase)
     if tokenizer.encode_ids(letters) != tokenizer.encode_ids(letters.upper()):
@@ -331,7 +331,7 @@ def check_case(files: SmallFiles, tokenizer: Tokenizer) -> None:
 
 def find_length_file(files: SmallFiles) -> str:
     """Return the first of `LENGTH_FILES` that has settings; by default the first name."""
-    names = (name for name in LENGTH_FILES if read_settings(files, name, {}))
+    names = (name for name in LENGTH_FILES if read_settings(files, name, absent={}))
     return next(names, LENGTH_FILES[0])
 
 
@@ -342,7 +342,7 @@ def read_length(files: SmallFiles) -> int | None:
         CheckpointError: the length is no number of tokens, or the file is damaged.
     """
     file = find_length_file(files)
-    length = read_settings(files, file, {}).get("max_seq_length")
+    length = read_settings(files, file, absent={}).get("max_seq_length")
     if length is None or (type(length) is int and length >= MIN_MAX_LENGTH):
         return length
     raise CheckpointError(
@@ -357,7 +357,7 @@ def read_pooling(files: SmallFiles, file: str) -> Pooling | None:
     Raises:
         CheckpointError: the file names several poolings, or an unsupported one.
     """
-    settings = read_settings(files, file, {})
+    settings = read_settings(files, file, absent={})
     names = [
         name.removeprefix("pooling_mode_")
         for name, value in settings.items()

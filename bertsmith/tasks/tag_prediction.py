@@ -228,6 +228,7 @@ def with_scheme(sentence: TaggedSentence, scheme: Scheme, path: Path) -> TaggedS
         InputError: the labels follow no scheme, or cannot be converted; names the row.
     """
     try:
+        # Labels that have the scheme already are only checked.
         labels = convert_labels(sentence.labels, sentence.scheme, scheme)
     except InputError as error:
         raise InputError(f"{locate_row(path, sentence.row)}: {error.message}") from None

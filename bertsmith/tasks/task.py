@@ -152,7 +152,8 @@ class TaskHooks(InferenceTask[ExampleT, PredictionT]):
     def with_label_stats(self, examples: Iterable[ExampleT]) -> Self:
         """Return a copy with settings that depend on all labels of a file, such as their range.
 
-        `examples` are all examples of the file. The caller reads it once for this alone.
+        `examples` are all examples of the file. If outcomes of examples are asked for, `evaluate`
+        (evaluation/evaluate.py) reads it once for this alone, before it predicts.
         """
         return self
 
@@ -289,7 +290,8 @@ class Task(TaskHooks[ExampleT, PredictionT]):
         """Open the examples of a file, or of rows in memory.
 
         `columns` is an instance of the class in the attribute `columns`, or None for the defaults.
-        In a task whose reading does not depend on the model, this is a class method.
+        `labelled` says whether to read the right answers, too. In a task whose reading does not
+        depend on the model, this is a class method.
         """
 
     @classmethod

@@ -153,6 +153,7 @@ class Classify(LabelTask[ClassPrediction]):
     def prediction(
         self, outputs: NDArray[np.float64], is_truncated: bool, num_windows: int
     ) -> ClassPrediction:
+        """Choose the likeliest label of a text; `outputs` are probabilities, fp64 `[labels]`."""
         values = self.label_values
         probabilities = dict(zip(values, outputs.tolist(), strict=True))
         return ClassPrediction(values[outputs.argmax()], probabilities, is_truncated, num_windows)

@@ -114,7 +114,10 @@ class TextVectors(InferenceTask[Example, TextVector]):
     def encode(
         self, tokenizer: Tokenizer, examples: Sequence[Example], max_length: int, *, labelled: bool
     ) -> EncodedExamples:
-        """Encode each text or pair to a row, cut at the `truncation_side`."""
+        """Encode each text or pair to a row, cut at the `truncation_side`.
+
+        `labelled` changes nothing, since texts have no labels here.
+        """
         texts = ((example.text, example.pair) for example in examples)
         length = min(max_length, self.max_length)
         rows = encode_texts(tokenizer, texts, length, self.truncation_side)

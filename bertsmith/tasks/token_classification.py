@@ -254,7 +254,7 @@ class Tag(Task[TaggedSentence, TagPrediction]):
         # A text, or neither, which `single_text` refuses by name.
         if "words" not in record and isinstance(value, str | None):
             return parse_line(row, single_text(record), TagColumns(split=self.split))
-        words = as_list(value, "words", "a string, or a list of words")
+        words = as_list(value, "words", example="a string, or a list of words")
         for index, word in enumerate(words):
             check_string(f"word {index}", word)
         return TaggedSentence(tuple(words), row=row)
@@ -423,7 +423,11 @@ class Tag(Task[TaggedSentence, TagPrediction]):
         probabilities = prediction.label_probabilities
         shown = wrong or range(len(gold))
         arrows = [
-            Mark(*example.offsets[i], f"{gold[i]} → {prediction.label_names[i]}", WRONG)
+            Mark(
+                *example.offsets[i],
+                label=f"{gold[i]} → {prediction.label_names[i]}",
+                color=WRONG,
+            )
             for i in wrong
         ]
         return Outcome(

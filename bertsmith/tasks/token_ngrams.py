@@ -104,7 +104,7 @@ class TokenNgrams:
 
 def _find_ngrams(
     texts: EncodedExamples, vocab_size: int, special_ids: Collection[int]
-) -> tuple[Keys, Keys]:
+) -> tuple[NDArray[np.int64], Keys]:
     """Find each occurrence of an n-gram; return the indices of the texts, and the keys.
 
     Both results are int64 `[occurrences]`. Special tokens are left out, and so are pairs with them.

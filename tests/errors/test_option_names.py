@@ -30,7 +30,8 @@ from bertsmith.training.settings import TrainingSettings
     (option("lowercase", False), "--no-lowercase", "lowercase=False", '"lowercase": false'),
     (option("from", Path("runs/a b")), "--from 'runs/a b'", "from_='runs/a b'",
      '"from": "runs/a b"'),
-    (option("from_", "DIR"), "--from DIR", "from_=DIR", '"from": "DIR"'),
+    (option("from_", placeholder="DIR"), "--from DIR", "from_=DIR", '"from": "DIR"'),
+    (option("learn", "IOB2"), "--learn IOB2", "learn='IOB2'", '"learn": "IOB2"'),
     (option("training.seed", 3), "--seed 3", "seed=3", '"seed": 3'),
     (option("label_separator", "|"), "--label-separator '|'", "label_separator='|'",
      '"label_separator": "|"'),
@@ -61,6 +62,13 @@ def test_options_in_json_are_spelled():
     spelled = "Lengthen it (--max-length 64), or --resume."
     for escaped in (True, False):
         assert json.loads(as_flags(json.dumps(note, ensure_ascii=escaped))) == spelled
+
+
+@pytest.mark.parametrize("value", ["it's", 'a "b"', "back\\slash", "café", "two\nlines"])
+def test_json_stays_valid_with_any_value(value):
+    note = f"Give {option('label_separator', value)} or {option('label_column', placeholder='N')}."
+    for spell in (as_flags, as_arguments, as_fields):
+        assert json.loads(spell(json.dumps(note))) == spell(note)
 
 
 def test_an_error_keeps_its_options_within_another():

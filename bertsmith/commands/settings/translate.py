@@ -51,7 +51,8 @@ class Settings:
             raise ConfigError(f"Give either texts or {option('file')}, not both.")
         if not self.texts and self.file is None:
             raise ConfigError(
-                f"Nothing to translate: give texts in quotes, or {option('file', 'FILE')}."
+                "Nothing to translate: give texts in quotes, or "
+                f"{option('file', placeholder='FILE')}."
             )
 
 

@@ -134,7 +134,7 @@ class FinetuneSettings(Compute):
                 f"{option('from_scratch', True)} and {option('cls_attention', 'reset')} exclude "
                 "each other: random weights are nothing to reset. Give one of them."
             )
-        check_upper_limits(self)
+        check_upper_limits(self)  # those of `LARGEST` in system/bounds.py, such as that of `steps`
         self._check_repeats()
         self.check_positive("epochs")
         self.check_positive(

@@ -48,6 +48,7 @@ def weight_words(value: object) -> list[object]:
 class LossSettings(FinetuneSettings):
     """Settings of a task that chooses among labels."""
 
+    # The entry OTHER_FORMS is the function that converts a value of a Python call or a recipe.
     class_weights: Advanced[tuple[str, ...]] = field(
         default=(), metadata={OTHER_FORMS: weight_words}
     )
