@@ -21,7 +21,7 @@ class RankedText(Struct, forbid_unknown_fields=True):
 
     index: int
     score: float
-    text: str | UnsetType = UNSET
+    text: str | UnsetType = UNSET  # only if the request has `return_text`
 
 
 class TextToken(Struct, forbid_unknown_fields=True):
@@ -97,4 +97,4 @@ class ProblemAnswer(Struct):
     """
 
     error: str | dict[str, Any]
-    error_type: str | UnsetType = UNSET
+    error_type: str | UnsetType = UNSET  # not on the routes of OpenAI and of Open Inference

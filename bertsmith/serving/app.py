@@ -173,6 +173,7 @@ def served_info(service: Service, model: ModelInfo) -> dict[str, Any]:
         "architecture": model.model_type,
         "labels": list(model.labels),
         "reads_pairs": model.reads_pairs,
+        "is_regression": model.is_regression,
         "mask_token": _mask_token(service, model),
         "hidden_size": model.hidden_size,
         "pooling": model.pooling,

@@ -171,7 +171,15 @@ class Call:
         may_cut: bool = True,
         field: str | TextField = "inputs",
     ) -> Answers:
-        """Compute texts as `Service.compute` does; stop if the client closes the connection."""
+        """Compute texts as `Service.compute` does; stop if the client closes the connection.
+
+        Args:
+            kind: "predict", "vectors" or "token_vectors".
+            records: one for each text, with the fields of the model's task, such as "text".
+            options: settings of the task for this request alone.
+            may_cut: whether a text that is too long is cut; otherwise the request is refused.
+            field: the field of the body that has the texts, for messages.
+        """
         # text-embeddings-inference counts the texts of all routes under these two names.
         name = "te_embed" if kind != "predict" else "te_predict"
         self.service.metrics.counters.add(f"{name}_count", len(records))
@@ -254,8 +262,10 @@ def stream_arrays(arrays: Sequence[NDArray[Any]]) -> Response:
     """
 
     async def iter_json() -> AsyncIterator[bytes]:
+        yield b"["
         for index, array in enumerate(arrays):
-            yield b"," if index else b"["
+            if index:
+                yield b","
             yield orjson.dumps(array, option=orjson.OPT_SERIALIZE_NUMPY)
             await asyncio.sleep(0)
         yield b"]"

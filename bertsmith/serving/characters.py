@@ -24,5 +24,9 @@ def _count_in_record(record: Mapping[str, Any]) -> int:
 
 
 def estimate_tokens(num_characters: int, max_tokens: int) -> int:
-    """Estimate the number of tokens of texts that are not encoded yet, `max_tokens` at most."""
+    """Estimate the number of tokens of texts that are not encoded yet, `max_tokens` at most.
+
+    Callers want to know how long a request delays a new one. That is one batch at most, so their
+    `max_tokens` is the size of a batch.
+    """
     return min(num_characters // CHARACTERS_PER_TOKEN, max_tokens)

@@ -125,7 +125,8 @@ class Engine:
     def warm_up(self) -> None:
         """Compute random texts with each model, so that its speed is known to the first request."""
         for model in self.models.values():
-            self.speed.add(*model.warm_up(self.max_batch_tokens))
+            num_tokens, seconds = model.warm_up(self.max_batch_tokens)
+            self.speed.add(num_tokens, seconds)
 
     def run(self, inbox: "SimpleQueue[Message]") -> None:
         """Compute what arrives in `inbox`, until a `Stop` has arrived and nothing is left."""
@@ -190,7 +191,7 @@ class Engine:
             encoding.examples,
             encoded,
             encoding.seconds,
-            time.perf_counter(),
+            encoded_at=time.perf_counter(),
         )
         # Texts with the same key are computed by one definition, so a batch may hold them together.
         batch_key = (request.model, request.kind, request.options)
@@ -307,8 +308,9 @@ def raw_outputs(definition: Definition, outputs: Any, encoded: EncodedExamples) 
     """Return the outputs that predictions are made of, one entry for each text.
 
     For classes, an entry has the logits, fp32 `[labels]`; for a regression the number in the unit
-    of the training labels, fp32 `[1]`; for masked tokens the likeliest token ids with their
-    probabilities, fp32 `[masks, top, 2]`. It is None for other heads.
+    of the training labels, fp32 `[1]`, before the sigmoid that some models apply to it; for masked
+    tokens the likeliest token ids with their probabilities, fp32 `[masks, top, 2]`. It is None for
+    other heads.
     """
     if isinstance(definition, Regress):
         logits = encoded.mean_over_rows(outputs)

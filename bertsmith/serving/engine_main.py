@@ -58,7 +58,7 @@ def run_engine(
     configure_process(has_one_heap=True)  # all threads share one heap, which takes less memory
     # A lost connection means that the HTTP process is gone, so there is nobody to report it to.
     ignoring_lost_connection = contextlib.suppress(BrokenPipeError, ConnectionResetError)
-    with shown_warnings("bertsmith"), ignoring_lost_connection:
+    with shown_warnings(program="bertsmith"), ignoring_lost_connection:
         import_modules(modules)
         _run(connection, settings)
 

@@ -60,6 +60,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         self._num_header_bytes = self._num_header_bytes + len(data) if is_all_headers else 0
         if self._num_header_bytes > MAX_HEADER_BYTES and not self.transport.is_closing():
             self.send_400_response(f"The headers have more than {MAX_HEADER_BYTES:,} bytes.")
+        # A cycle of uvicorn is a request with its response; there is none before the first request.
         is_answered = self.cycle is None or self.cycle.response_complete
         is_timed = self._deadline is not None or self.timeout_keep_alive_task is not None
         # On these bytes uvicorn has ended its timer, which closes idle connections. The client may

@@ -113,11 +113,12 @@ async def run_open_loop(
     arrivals, choices = random.Random(seed), random.Random(f"requests {seed}")
     record = _Record(seconds)
     tasks = []
-    for due in poisson_times(rate, seconds, arrivals):
-        wait = record.began + due - time.perf_counter()
+    for offset in poisson_times(rate, seconds, arrivals):
+        due = record.began + offset
+        wait = due - time.perf_counter()
         await asyncio.sleep(max(wait, 0.0))  # also with 0, so that answers are read
         request = choices.choice(requests)
-        tasks.append(asyncio.create_task(record.follow(client, request, record.began + due)))
+        tasks.append(asyncio.create_task(record.follow(client, request, due)))
     await asyncio.sleep(max(record.began + seconds - time.perf_counter(), 0.0))
     record.stop_clock()
     await _await_answers(tasks)
@@ -177,7 +178,7 @@ class _Record:
     other_latencies: list[float] = field(default_factory=list)
     """Latencies of the answers with another status."""
     due_times: list[float] = field(default_factory=list)
-    """The times at which requests were due."""
+    """The times at which requests were due, on the clock of `began`."""
     lateness: list[float] = field(default_factory=list)
     """Delays of the requests: seconds from when each was due until it was sent."""
     num_waiting: int = 0
@@ -188,7 +189,11 @@ class _Record:
         self.cpu_seconds = time.process_time() - self.cpu_began
 
     async def follow(self, client: HttpClient, request: bytes, due: float) -> str:
-        """Send a request, note its answer, and return its status."""
+        """Send a request, note its answer, and return its status.
+
+        Args:
+            due: time at which the request is due, on the clock of `began`.
+        """
         self.due_times.append(due)
         self.lateness.append(time.perf_counter() - due)
         self.num_waiting += 1

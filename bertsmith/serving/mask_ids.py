@@ -32,7 +32,7 @@ class MaskIds(FillMask):
             probabilities: fp32 `[masks, vocabulary]`.
 
         Returns:
-            fp32 `[masks, top, 2]`.
+            fp32 `[masks, top, 2]`, where `top` is the task's number of tokens for each mask.
         """
         if self.target_ids is None:
             return super().find_likeliest(probabilities)
@@ -43,4 +43,5 @@ class MaskIds(FillMask):
     def decode(
         self, outputs: Any, encoded: EncodedExamples, examples: Sequence[Example]
     ) -> list[Any]:
+        """Return None for each text: the HTTP process reads the outputs themselves."""
         return [None] * len(examples)

@@ -104,8 +104,9 @@ class Answers:
 
     `predictions` has one entry for each record: the task's prediction (of vectors, an object with
     the `vector`), an array of token vectors, or None for masked tokens. `raw` has for each record
-    the outputs of the head that the prediction was made of: logits, fp32 `[labels]`, or for masked
-    tokens an array `[masks, top, 2]` of token ids and probabilities; None for other heads.
+    the outputs of the head that the prediction was made of: logits, fp32 `[labels]`; for a
+    regression the number before the model's sigmoid, if it has one, fp32 `[1]`; for masked tokens
+    an array `[masks, top, 2]` of token ids and probabilities; None for other heads.
     """
 
     request_id: int
@@ -116,7 +117,7 @@ class Answers:
     encoding_seconds: float
     """Seconds of tokenizing."""
     queue_seconds: float
-    """Seconds from then until the first batch with one of the texts."""
+    """Seconds from the end of tokenizing until the first batch with one of the texts."""
     compute_seconds: float
     """Seconds of all batches with one of the texts."""
 

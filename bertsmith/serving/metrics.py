@@ -53,6 +53,7 @@ class _Counters:
     def collect(self) -> Iterator[Metric]:
         """Yield the counters; the registry calls this method for each scrape."""
         for name, counts in self.values.items():
+            # The type "counter" would add `_total` as well.
             metric = Metric(name, COUNTERS[name], "unknown")
             for labels, amount in counts.items():
                 metric.add_sample(name, dict(labels), amount)

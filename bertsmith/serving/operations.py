@@ -82,6 +82,7 @@ class Operation:
     """A route and what it answers.
 
     Args:
+        errors: the statuses of HTTP that it answers with besides 200 and, without the key, 401.
         content: media type of the answer of a route without examples; empty for no content.
     """
 
@@ -291,15 +292,15 @@ OPERATIONS: Mapping[tuple[str, str], Operation] = {
         TEXT_ERRORS,
     ),
     ("GET", "/v2/models/{model}"): Operation(
-        INFERENCE, "The names, datatypes and shapes of a model's tensors", (), (404, 503)
+        INFERENCE, "The names, datatypes and shapes of a model's tensors", errors=(404, 503)
     ),
     ("GET", "/v2/models/{model}/ready"): Operation(
-        INFERENCE, "Whether a model is loaded", (), (404, 503)
+        INFERENCE, "Whether a model is loaded", errors=(404, 503)
     ),
     ("GET", "/v2"): Operation(INFERENCE, "The server's name, version and extensions"),
     ("GET", "/v2/health/live"): Operation(INFERENCE, "Whether the server runs"),
     ("GET", "/v2/health/ready"): Operation(
-        INFERENCE, "Whether the models are loaded", (), (503,)
+        INFERENCE, "Whether the models are loaded", errors=(503,)
     ),
     ("POST", "/v1/models/{model}:predict"): Operation(
         INFERENCE,
@@ -313,7 +314,7 @@ OPERATIONS: Mapping[tuple[str, str], Operation] = {
         TEXT_ERRORS,
     ),
     ("GET", "/v1/models/{model}"): Operation(
-        INFERENCE, "Whether a model is loaded, and its name", (), (404, 503)
+        INFERENCE, "Whether a model is loaded, and its name", errors=(404, 503)
     ),
     ("POST", "/tokenize"): Operation(
         SERVER,
@@ -341,10 +342,12 @@ OPERATIONS: Mapping[tuple[str, str], Operation] = {
         ),
         TOKEN_ERRORS,
     ),
-    ("GET", "/info"): Operation(SERVER, "A model and the limits of the server", (), (404, 503)),
+    ("GET", "/info"): Operation(
+        SERVER, "A model and the limits of the server", errors=(404, 503)
+    ),
     ("GET", "/v1/models"): Operation(SERVER, "The names of all models"),
     ("GET", "/health"): Operation(
-        SERVER, "200 as soon as the models are loaded, 503 otherwise", (), (503,), ""
+        SERVER, "200 as soon as the models are loaded, 503 otherwise", errors=(503,), content=""
     ),
     ("GET", "/metrics"): Operation(
         SERVER, "Figures for Prometheus", content="text/plain; version=0.0.4"

@@ -166,7 +166,7 @@ const VIEWS = {
   },
 };
 
-const view = () => VIEWS[info.task === "text-classification" ? (info.model_type.reranker ? "number" : "classes") : info.task];
+const view = () => VIEWS[info.task === "text-classification" ? (info.is_regression ? "number" : "classes") : info.task];
 
 function percent(share) {
   return `${(100 * share).toFixed(1)}${SPACE}%`;

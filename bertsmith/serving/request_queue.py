@@ -61,7 +61,8 @@ class RequestQueue:
     def tokens_before_new(self, max_tokens: int) -> int:
         """Return an upper limit on the tokens that are computed before a new request's turn.
 
-        Until then, each request that waits has at most one turn, of at most `max_tokens`.
+        Until then, each request that waits is in at most one batch. It may have several turns
+        there, if other requests leave room, so it counts with `max_tokens` at most.
         """
         return sum(
             min(sum(texts.costs[texts.next_text :]), max_tokens)

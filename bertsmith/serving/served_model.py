@@ -172,7 +172,8 @@ def model_info(
     max_length = loaded.max_length
     if isinstance(vectors, TextVectors):
         max_length = min(max_length, vectors.max_length)
-    settings = read_settings(loaded.folder.files, SETTINGS_FILE, {})
+    # config_sentence_transformers.json, which only sentence encoders have
+    settings = read_settings(loaded.folder.files, SETTINGS_FILE, absent={})
     prompts = settings.get("prompts")
     return ModelInfo(
         name=name,

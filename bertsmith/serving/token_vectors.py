@@ -23,6 +23,7 @@ class TokenVectors(TextVectors):
     titles = ("vectors", "text", "second text")  # of the columns of a table of predictions
 
     def compute_outputs(self, model: BertModel, encoded: EncodedExamples) -> Any:
+        """Compute each text's vectors, a list of fp32 `[tokens, hidden]`; `decode` takes them."""
         return compute_tokens_in_order(model, encoded.rows, _hidden_states)
 
     def decode(

@@ -90,7 +90,7 @@ def compare_checksums(files: SmallFiles, only: str | None = None) -> None:
             f"{files.directory}: {', '.join(problems)} (by {SUMS_FILE}): damaged, or "
             f"changed by you or another program. If so, remove "
             f"{lines} from {SUMS_FILE}; if not, copy the folder again.",
-            (files.directory.resolve(), files.read(SUMS_FILE), *actual.values()),
+            state=(files.directory.resolve(), files.read(SUMS_FILE), *actual.values()),
         )
 
 

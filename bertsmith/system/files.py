@@ -39,7 +39,7 @@ def atomic_write(path: Path, mode: str = "wb", *, sweep: bool = True) -> Iterato
             folder.
 
     Raises:
-        InputError: the disk is full or the folder cannot be written; `path` is unchanged.
+        WriteError: the disk is full or the folder cannot be written; `path` is unchanged.
     """
     path = Path(path)
     with naming_write_errors(path):
@@ -125,7 +125,7 @@ def write_json(path: Path, value: Any) -> None:
     """Write `value` as indented JSON, atomically; keys keep their order.
 
     Raises:
-        InputError: the disk is full or cannot be written.
+        WriteError: the disk is full or cannot be written.
     """
     with atomic_write(path, "w") as file:
         json.dump(value, file, ensure_ascii=False, indent=2)
@@ -156,7 +156,7 @@ def atomic_dir(path: Path) -> Iterator[Path]:
     replaced. Temporary folders that killed processes left are removed first.
 
     Raises:
-        InputError: the disk is full or cannot be written; the old folder stays.
+        WriteError: the disk is full or cannot be written; the old folder stays.
         ConfigError: a disk is mounted at `path`.
     """
     check_is_no_mount(path)
@@ -207,6 +207,7 @@ def _locked_folder(path: Path) -> tuple[Path, int | None]:
 
 def _remove_leftovers(path: Path) -> None:
     """Remove temporary folders for `path` that killed processes left; those in use are locked."""
+    # Eight hexadecimal digits; an earlier version had the names of tempfile.mkdtemp.
     name = re.compile(rf"\.{re.escape(path.name)}\.[a-z0-9_]{{8}}\.(tmp|old)")
     for leftover in [entry for entry in path.parent.iterdir() if name.fullmatch(entry.name)]:
         if leftover.suffix == ".old" and not (path.exists() and any(path.iterdir())):
@@ -224,7 +225,7 @@ def move(path: Path, target: Path) -> None:
     At each moment one of the two places has it whole.
 
     Raises:
-        InputError: the disk is full or cannot be written.
+        WriteError: the disk is full or cannot be written.
     """
     try:
         path.replace(target)

@@ -45,7 +45,8 @@ class ComputeChoices:
 
 _choices: ContextVar[ComputeChoices | None] = ContextVar("choices", default=None)
 """Choices of the innermost `computing_as` block. Each thread of Python has its own choices; threads
-that work for a block take over the choices of the block (`map_on_threads`, `Prefetcher`)."""
+that work for a block take over the choices of the block (`map_on_threads` in system/threads.py,
+`Prefetcher` in training/prefetch.py)."""
 _process_choices: list[ComputeChoices] = []
 """Choices of `keep_computing_as` for all threads, the newest last."""
 

@@ -100,7 +100,9 @@ class LocalProcesses:
         try:
             condition = f"with fewer {option('processes')}"
             workers += (_Worker(work, condition) for _ in first)
-            yield from _in_order(pool, workers, chain(first, remaining), 2 * self.processes)
+            yield from _in_order(
+                pool, workers, chain(first, remaining), max_pending=2 * self.processes
+            )
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
             for worker in workers:

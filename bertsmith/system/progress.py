@@ -17,7 +17,8 @@ from bertsmith.system.notebook import LiveBlock, is_notebook
 T = TypeVar("T")
 
 BAR_AFTER = 0.7
-"""Seconds of work before a bar is shown: shorter work would only flicker."""
+"""Seconds of work before a bar is shown: shorter work would only flicker. They also lie between two
+updates in a notebook's cell, and between two lines for a `LineWriter`."""
 PLAIN_SECONDS = 5.0
 """Seconds between two lines where there is no terminal."""
 WHOLE_SECONDS = 60.0
@@ -39,7 +40,7 @@ def showing_progress(*, details: bool = False, write: LineWriter | None = None) 
     """Show the progress of all work in the block, as the command line does.
 
     Args:
-        details: show details as well.
+        details: whether `has_details` is true in the block, as with the flag --verbose.
         write: receives the lines about progress instead of standard error.
     """
     shown = _is_shown.set(True)
@@ -54,6 +55,7 @@ def showing_progress(*, details: bool = False, write: LineWriter | None = None) 
 
 
 def has_details() -> bool:
+    """Return whether reports of runs are to have their details, such as how a run computes."""
     return _has_details.get()
 
 

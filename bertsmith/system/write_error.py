@@ -40,7 +40,7 @@ def naming_write_errors(path: Path) -> Iterator[None]:
     """Turn an OSError of the block into an error that names `path`, not a temporary name.
 
     Raises:
-        InputError: the block raised an OSError.
+        WriteError: the block raised an OSError.
     """
     try:
         yield

@@ -248,6 +248,8 @@ def test_the_server_tells_about_itself(server):
     assert (info["max_input_length"], info["max_client_batch_size"]) == (37, 1024)
     assert "reranker" in server.get("/models/regress/info").json["model_type"]
     assert "classifier" in server.get("/models/number/info").json["model_type"]
+    for name, is_regression in {"regress": True, "number": True, "nli": False}.items():
+        assert server.get(f"/models/{name}/info").json["is_regression"] is is_regression
     for path in ("/health", "/ping", "/models/tag/health"):
         assert (server.get(path).status, server.get(path).body) == (200, b"")
 

@@ -17,6 +17,7 @@ FIELDS = {
     "classify": {"text": EVIL},
     "multi_label": {"text": "a good film", "pair": EVIL},
     "regress": {"text": "a good film"},
+    "number": {"text": "a good film"},
     "tag": {"text": f"{EMOJI} {EVIL}"},
     "answer": {"question": EVIL, "context": f"{EMOJI} was lovely"},
     "choose": {"text": "the film was", "choices": f"good\n{EVIL}\n\nawful"},
@@ -88,7 +89,7 @@ def test_each_head_answers_and_looks_right(head, open_page, server):
     answer = server.post(address.removeprefix(server.address), body.encode()).json
     if head in ("classify", "multi_label"):
         assert bars(page) == [(row["label"], percent(row["score"])) for row in answer]
-    elif head == "regress":
+    elif head in ("regress", "number"):
         assert float(shown) == pytest.approx(answer[0]["score"], rel=1e-3)
     elif head == "tag":
         text = FIELDS[head]["text"]

@@ -40,7 +40,7 @@ async def extract_features(call: Call, model: ModelInfo, content: Mapping[str, A
     body = convert(content, VectorsBody)
     if body.parameters:
         # Checked by themselves, so that an error names a field of `parameters`.
-        convert(body.parameters, FeatureOptions, "parameters")
+        convert(body.parameters, FeatureOptions, within="parameters")
         body = convert({**content, **body.parameters, "parameters": None}, VectorsBody)
     field = TextField.of("inputs", body.inputs)
     return await embed_texts(call, model, check_texts(body.inputs), body, field)

@@ -92,11 +92,11 @@ async def infer(call: Call) -> Response:
     }
     if "predict" not in model.kinds:
         outputs = await _infer_vectors(
-            call, model, texts, convert(parameters, VectorOptions, "parameters")
+            call, model, texts, convert(parameters, VectorOptions, within="parameters")
         )
     elif model.task == "text-classification":
         outputs = await _infer_classes(
-            call, model, texts, convert(parameters, TextParameters, "parameters")
+            call, model, texts, convert(parameters, TextParameters, within="parameters")
         )
     else:
         outputs = await _infer_others(call, model, texts, parameters)
@@ -143,7 +143,7 @@ def check_outputs(
 async def _infer_vectors(
     call: Call, model: ModelInfo, texts: Mapping[str, list[Any]], options: VectorOptions
 ) -> list[OutputTensor]:
-    vectors = await embed_texts(call, model, texts["text"], options, "text")
+    vectors = await embed_texts(call, model, texts["text"], options, field="text")
     return [OutputTensor("vectors", "FP32", vectors.shape, vectors)]
 
 
