@@ -21,11 +21,12 @@ NO_LONGER_COMPARED = ("num_parts",)
 """Settings that earlier versions stored in run.json, and that may now differ."""
 OTHER_EXAMPLES = f"the examples of {option('train')} have changed"
 OTHER_SHAPE = "the model has another shape"
+OTHER_HEAD = "the task has another head"
 OTHER_PLAN = (
     f"evaluations come at other times: give {option('steps')}, {option('minutes')} and "
     f"{option('eval_rows')} as before"
 )
-CONSEQUENCES = (OTHER_SHAPE, OTHER_PLAN)
+CONSEQUENCES = (OTHER_SHAPE, OTHER_HEAD, OTHER_PLAN)
 """Differences that follow from other differences. They are named only if there are no others."""
 CHANGE_MESSAGES = {
     "corpus_sha256": "the corpus has changed",
@@ -49,7 +50,8 @@ CHANGE_MESSAGES = {
         f"{option('micro_batch_size')} {{was}}, or leave it out"
     ),
     "best.metric": f"{option('metric')} was {{was}}, is now {{now}}",
-    "best.from_start": OTHER_EXAMPLES,
+    # Only without a head may the weights before training be the best (finetuning/resolve.py).
+    "best.from_start": OTHER_HEAD,
     "task": "the task was {was}, is now {now}",
     "task_settings.labels": f"the labels of {option('train')} have changed",
     "task_settings.loss.weights": (

@@ -143,7 +143,7 @@ class OptimSettings:
         _check("max_grad_norm", self.max_grad_norm, self.max_grad_norm >= 0, "0 or more")
 
     def extra_rules(self) -> Sequence[Any]:
-        """Return a subclass's update rules, which take precedence over the optimizer's."""
+        """Return the rules (`UpdateRule`) of a subclass; they come before the optimizer's."""
         return ()
 
     @property

@@ -2,17 +2,18 @@
 
 import dataclasses
 import re
+from pathlib import Path
 from typing import get_args, get_type_hints
 
 import pytest
 
 from bertsmith.commands.catalog import help_page
 from bertsmith.distillation.objective import DistillationWeights
-from bertsmith.errors import as_flags
+from bertsmith.errors import ConfigError, as_flags
 from bertsmith.finetuning.resolve import FinetuneConfig
 from bertsmith.pretraining.config import PretrainConfig
 from bertsmith.tasks.catalog import tasks
-from bertsmith.training.run_config import describe_change
+from bertsmith.training.run_config import check_same, describe_change
 
 
 def names_of(cls, prefix=""):
@@ -59,3 +60,11 @@ def test_every_setting_is_told_by_a_flag(command):
         sentence = as_flags(describe_change(name, {**others, name: 1}, {**others, name: 2}))
         assert "." not in sentence and "_" not in sentence, name
         assert set(re.findall(r"--[a-z0-9-]+", sentence)) <= flags, name
+
+
+def test_a_run_without_the_best_weights_is_not_said_to_have_other_examples():
+    before = {"best": {"metric": "accuracy", "from_start": False}, "held_out_sha256": "a"}
+    with pytest.raises(ConfigError) as raised:
+        check_same(Path("run"), before, {"held_out_sha256": "b"})
+    message = as_flags(raised.value.message)
+    assert "--eval have changed" in message and "--train" not in message
