@@ -141,6 +141,7 @@ class ColumnChoice:
         specs = self._specs_of([] if by_number else lowered(column_names), as_trained=as_trained)
         all_names = column_names
         if by_number:
+            # "column 1" and so on
             all_names = [f"{NUMBERED}{number}" for number in range(1, len(column_names) + 1)]
         indices: dict[str, list[int]] = {}
         names: dict[str, tuple[str, ...]] = {}

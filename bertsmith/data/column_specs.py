@@ -61,7 +61,7 @@ class ColumnSpec:
     def find_trained(self, column_names: Sequence[str]) -> list[int] | None:
         """Return the indices of the training columns in `column_names`; None if one is missing."""
         # Width 0: these are names, so they are never taken for numbers of columns.
-        indices = [find_column(name, column_names, 0) for name in self.trained_names]
+        indices = [find_column(name, column_names, width=0) for name in self.trained_names]
         present = [index for index in indices if index is not None]
         return present if present and len(present) == len(indices) else None
 

@@ -146,6 +146,7 @@ class ColumnParser:
         self.source_name = source_name
         self.columns = columns
         self.labelled = labelled
+        # `detect_layout` replaces it, unless all rows are comments: none fits a width of 0.
         self._layout = ColumnLayout(0, tabs=False, width=0)
         # Lines, and number of comments, since the last sentence. The next sentence takes them over.
         self._before: list[str] = []
@@ -173,6 +174,7 @@ class ColumnParser:
         self._layout = find_layout(rows, self.labelled) or self._layout
         fitting = filter(None, (self._layout.cells(line) for _, line in rows))
         columns = list(zip(*fitting, strict=True))  # of the rows that fit the layout
+        # 0 also if the chosen column does not exist, which `parse` refuses.
         word_index = column_index(self.columns.word_column or "1", self._layout.width) or 0
         check_rows(self.source_name, rows, columns, word_index)
         if self.columns.word_column is None:
@@ -245,7 +247,7 @@ class ColumnParser:
         self._num_comments = 0
         self._is_first = False
         return TaggedSentence(
-            tuple(words), tuple(labels), rows[0][0], remarks=tuple(remarks), before=before
+            tuple(words), tuple(labels), row=rows[0][0], remarks=tuple(remarks), before=before
         )
 
     def _is_comment(self, line: str) -> bool:

@@ -60,8 +60,9 @@ class ConlluParser:
         remarks = tuple(remark_of_mark[id_[2]] for id_ in ids if id_ is not None and id_[2])
         template = "" if self.labelled else self._make_template(block)
         return TaggedSentence(
-            forms, tuple(labels), words[0][0], text_and_offsets, remarks=remarks, template=template
-        )
+            forms, tuple(labels), row=words[0][0], text_and_offsets=text_and_offsets,
+            remarks=remarks, template=template,
+        )  # fmt: skip
 
     def _make_template(self, block: LineBlock) -> str:
         """Return the lines of a block, with a NUL in place of the label of each word.

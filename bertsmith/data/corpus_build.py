@@ -89,13 +89,14 @@ def build_corpus(
     executor = executor or LocalProcesses()
     paths = [] if isinstance(texts, TextsInMemory) else sorted(map(str, texts))
     check_corpus_out(out, overwrite, paths)
-    check_outside(out, *paths)
+    check_outside(out, *paths)  # `out` is not one of the folders of texts, nor inside one
     report = SourceReport()
     sources = select_sources(paths, report)
     reader = DocumentReader(settings.text_column, settings.errors)
     encoder = Encoder(tokenizer, reader)
     with (
-        hold_folder(out, lambda: check_corpus_out(out, overwrite, paths)),
+        # Checked again under the lock, as another process may have written there meanwhile.
+        hold_folder(out, check=lambda: check_corpus_out(out, overwrite, paths)),
         atomic_dir(out) as folder,
     ):
         tokenizer.save(folder / TOKENIZER_DIR)
@@ -219,7 +220,7 @@ def _assign_splits(
             is_kept = has_tokens = part.document_lengths > 0  # 0 sentences: no tokens
             skipped = Counter(documents_without_tokens=int((~has_tokens).sum()))
             if settings.deduplicate:
-                is_kept = has_tokens & seen.add(part.text_hashes)
+                is_kept = has_tokens & seen.add(part.text_hashes)  # `add` says which are new
                 skipped["duplicate_documents"] = int((has_tokens & ~is_kept).sum())
             report.skipped += skipped  # += leaves out a count of 0
             if choice.needs_no_waiting:

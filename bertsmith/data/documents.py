@@ -60,8 +60,9 @@ class DocumentReader:
     """Reader of the documents of partitions, that is, files or ranges of their bytes.
 
     In jsonl, csv, tsv and parquet files, the `text_column` of each row is a document; a
-    tab-separated file has no quoting. With `errors="skip"`, a line or row that cannot be read is
-    counted and left out; a file that is missing, binary or damaged is an error all the same.
+    tab-separated file has no quoting. With `errors="skip"`, an empty file, and a line or row that
+    cannot be read, are counted and left out; a file that is missing, binary or damaged is an error
+    all the same.
     """
 
     text_column: str = "text"
@@ -85,7 +86,9 @@ class DocumentReader:
         with open_partition(partition, reading.count_bytes) as stream:
             texts: Iterable[str] = ()
             if not stream.peek(1):
-                reading.reject("empty_files", "", "the file is empty", "Remove it")
+                reading.reject(
+                    "empty_files", location="", problem="the file is empty", advice="Remove it"
+                )
             elif source.format == "parquet":
                 texts = iter_parquet(reading, stream)
             else:

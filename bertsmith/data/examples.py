@@ -74,7 +74,8 @@ FLAGS = {"1": True, "1.0": True, "true": True, "0": False, "0.0": False, "false"
 class Example:
     """A text or pair of texts, and its label.
 
-    `row` is the number of its row or line in the file, from 1; `to_json` names it `line`.
+    `row` is the number of its row or line in the file, from 1, or 0 if it was not read from one;
+    `to_json` names it `line`.
     """
 
     text: str
@@ -160,7 +161,7 @@ class ExampleReader(RecordReader[Example]):
         """
         examples = super().read(limit)
         if self.labelled and not self.is_multi_label:
-            first, *others = examples
+            first, *others = examples  # one or more: without any, `super().read` raises an error
             comes_again = any(example.label == first.label for example in others)
             check_header(self, first, len(examples), comes_again=comes_again)
         if self._stripped:
@@ -172,6 +173,10 @@ class ExampleReader(RecordReader[Example]):
         return examples
 
     def class_names(self) -> Mapping[str, Sequence[str]]:
+        """Return the names of a Parquet file's numbered classes, by column.
+
+        The result is empty if the numbers are to stay numbers; see `compared_labels`.
+        """
         if self.compared_labels is None or not isinstance(self.source, Path):
             return {}
         names = read_class_names(self.source)

@@ -198,8 +198,11 @@ def iter_test_examples(path: Path, columns: tuple[str, ...]) -> Iterator[Example
         InputError: the file is not a table with these columns.
     """
     specs = [
-        ColumnSpec("index", "index", "1", ()),  # the first column
-        *(ColumnSpec(name, "columns", name, (), may_be_empty=True) for name in columns),
+        ColumnSpec(name="index", option="index", chosen="1", usual_names=()),  # the first column
+        *(
+            ColumnSpec(name, option="columns", chosen=name, usual_names=(), may_be_empty=True)
+            for name in columns
+        ),
     ]
 
     def parse(row: int, record: Record) -> Example:

@@ -62,7 +62,7 @@ class Lines:
 
     @property
     def number(self) -> int:
-        """Number of the last line in its file."""
+        """Number, in the file, of the line that was read last; from 1."""
         return self._lines_before + self._num_lines
 
     @cached_property
@@ -112,7 +112,10 @@ class Lines:
                 yield text
 
     def reject(self, reason: str, problem: str, advice: str) -> None:
-        """Reject the last line: raise InputError, or count it as skipped."""
+        """Reject the line that was read last: raise InputError, or count it as skipped.
+
+        `reason` and `advice` are those of `Reading.reject`, which may add words to the advice.
+        """
         # Skipped lines are not numbered: to do so, all of the file before them would be read again.
         location = "" if self.reading.skips else f":{self.number}"
         self.reading.reject(reason, location, problem, advice)
@@ -144,7 +147,7 @@ class Lines:
             return None
 
     def _refuse(self, reason: str, offset: int, problem: str, advice: str) -> None:
-        """Reject the last line for a byte at `offset` of the file."""
+        """Reject the line that was read last for a byte at `offset` of the file."""
         after = " after decompression" if self.reading.source.compression else ""
         self.reject(reason, f"{problem} at byte {offset:,}{after}", advice)
 

@@ -43,7 +43,7 @@ RIGHT_CHOICE_COLUMNS = ("label", "gold", "answer_key", "answerkey", "correct", "
 class ChoiceExample:
     """Prompt, two or more choices, and the index of the right choice, from 0.
 
-    `row` is the number of the example's row or line in the file, from 1.
+    `row` is the number of the example's row or line in the file, from 1; 0 if it is from no file.
     """
 
     text: str

@@ -85,5 +85,7 @@ def _decode_text(reading: Reading, number: int, value: bytes | None) -> str | No
         return value.decode()
     except UnicodeDecodeError as error:
         problem = f"invalid UTF-8 (0x{value[error.start]:02x}) at byte {error.start:,} of the text"
-        reading.reject("invalid_utf8", f": row {number:,}", problem, "Fix the row")
+        reading.reject(
+            "invalid_utf8", location=f": row {number:,}", problem=problem, advice="Fix the row"
+        )
         return None

@@ -59,7 +59,7 @@ def _read_by_id(path: Path, key: str) -> dict[str, Any]:
     value under `key`.
     """
     file_format = question_format(path)
-    if file_format != "squad":
+    if file_format != "squad":  # "squad": any .json file of one object
         return _without_doubles(path, _values_of_rows(path, key, file_format))
     return _without_doubles(path, iter_members(path, "from each question's id to its answer"))
 
@@ -145,7 +145,10 @@ def read_labels(
     """
     read_list = (lambda labels: as_label_set(map(str.strip, labels))) if several else None
     # This description of a column only converts values to texts; it does not look for the column.
-    spec = ColumnSpec("label", "", None, (), scalars=(bool, int, float), read_list=read_list)
+    spec = ColumnSpec(
+        name="label", option="", chosen=None, usual_names=(),
+        scalars=(bool, int, float), read_list=read_list,
+    )  # fmt: skip
     # If a line may have several labels, an empty line means that the row has none.
     cells = _iter_cells(path, columns, delimiter, text_column, keep_blank=several)
     for ordinal, cell in enumerate(cells, start=1):
@@ -276,7 +279,8 @@ def _prediction_column(
             f"{list_names(numbered)}. Rename all but the right one."
         )
     for name in columns:
-        if (index := find_column(name, column_names, 0)) is not None:
+        # Width 0: these are names, so they are never taken for numbers of columns.
+        if (index := find_column(name, column_names, width=0)) is not None:
             return column_names[index]
         if is_repeated(name, column_names):
             raise InputError(

@@ -121,6 +121,11 @@ class Reading:
     def reject(self, reason: str, location: str, problem: str, advice: str) -> None:
         """Reject a line, row or empty file: count it as skipped if `skips`, otherwise raise.
 
+        Args:
+            reason: one of the keys of `REASONS`.
+            location: what follows the path in the message, such as ":3"; empty for a whole file.
+            advice: a sentence without its end: here "or pass ..." may follow, and then a full stop.
+
         Raises:
             InputError: `skips` is false.
         """

@@ -240,6 +240,7 @@ class RecordReader(Reader[ExampleT]):
         columns = first
         if not self.has_header:
             rows = itertools.chain([(first_row, first_cells)], rows)
+            # "column 1" and so on
             columns = [f"{NUMBERED}{number}" for number in range(1, len(first) + 1)]
         texts = CellTexts(columns, indices, first_row, file_format, self._incomplete)
         return _OpenedRows(columns, rows, texts.read)

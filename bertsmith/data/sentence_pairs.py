@@ -40,7 +40,8 @@ class RelatedTexts:
     """A text, the anchor, and a text beside it, the positive; with negatives or a score.
 
     Vectors of anchor and positive should be near, or as near as the score says. Those of anchor and
-    negatives should not be near. `row` is the number of their row or line in the file, from 1.
+    negatives should not be near. `row` is the number of their row or line in the file, from 1;
+    0 if they are from no file.
     """
 
     anchor: str
@@ -71,7 +72,8 @@ class RelatedReader(RecordReader[RelatedTexts]):
         source: as for `RecordReader`.
         kind: the kind of pairs; by default `scored` if there is a column of scores, else `pairs`.
         trained: the columns that the model was trained on.
-        keeps_negatives: whether scored pairs keep their negatives, which most losses ignore.
+        keeps_negatives: whether scored pairs keep their negatives, which most losses ignore. It
+            matters only without a `kind`: with `scored`, negatives are not looked for.
     """
 
     def __init__(

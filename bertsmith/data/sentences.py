@@ -93,7 +93,7 @@ def _ends_sentence(text: str, start: int, dot: int, end: int) -> bool:
 
     The next word is at `end`.
     """
-    before = text[dot - 5 : dot]
+    before = text[dot - 5 : dot] if dot >= 5 else ""  # fewer letters decide nothing below
     number_follows = text[end : end + 1].isdigit()
     if before.isalpha() and before.islower() and before != "trans" and not number_follows:
         # This decides most full stops: of `_NEVER` and `_SELDOM`, only `trans` has five letters.

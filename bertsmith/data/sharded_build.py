@@ -73,7 +73,7 @@ def build_shard(
         InputError, CorpusError, ConfigError: also where another build is in the folder.
     """
     paths = _check_out(out, texts)
-    with hold_folder(out, lambda: _check_shard_out(out, overwrite, paths), shared=True):
+    with hold_folder(out, check=lambda: _check_shard_out(out, overwrite, paths), shared=True):
         folder, plan, units = _prepare(out, paths, tokenizer, settings, shard.total)
         # Two processes must not encode one shard at once.
         with hold_folder(folder / f"shard-{shard.number:05d}"):
@@ -119,7 +119,7 @@ def build_with(
         InputError, CorpusError, ConfigError: as `build_shard`.
     """
     paths = _check_out(out, texts)
-    with hold_folder(out, lambda: _check_shard_out(out, overwrite, paths)):
+    with hold_folder(out, check=lambda: _check_shard_out(out, overwrite, paths)):
         folder, plan, units = _prepare(out, paths, tokenizer, settings, shards=1)
         _encode(folder, plan, units, executor)
         return _merge(out)
@@ -164,9 +164,9 @@ def _prepare(
     plan = make_plan(
         tokenizer.fingerprint,
         settings,
-        paths,
-        [(str(source.path), source.path.stat().st_size) for source in sources],
-        dict(report.skipped),
+        texts=paths,
+        files=[(str(source.path), source.path.stat().st_size) for source in sources],
+        left_aside=dict(report.skipped),
         units=len(units),
         shards=shards,
     )

@@ -70,7 +70,8 @@ def encode_sources(
 
     def checked_texts() -> Iterator[tuple[str, str | None]]:
         for text, pair in texts:
-            # Beside the words and the end, there is room for a token of each text of a pair.
+            # Beside the words and the end, a row must have room for two tokens: one of each text
+            # of a pair. A single text needs as much.
             fewest = rows.num_special_tokens(1 if pair is None else 2) + 2
             if max_length < fewest:
                 raise SettingError("max_length", max_length, f"{fewest} or more")

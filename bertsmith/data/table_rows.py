@@ -107,7 +107,8 @@ class TableRows:
     @property
     def num_rows(self) -> int:
         if isinstance(self.table, Mapping):
-            return max((len(as_list(column, "")) for column in self.table.values()), default=0)
+            columns = self.table.items()
+            return max((len(as_list(column, str(name))) for name, column in columns), default=0)
         if self._has("num_rows"):
             return int(self.table.num_rows)
         # A stream of `datasets` has no length.

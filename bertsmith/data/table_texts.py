@@ -53,7 +53,7 @@ def iter_table(lines: Lines, *, quoted: bool) -> Iterator[str]:
             yield row[column]
         else:
             problem = f"fields: found {len(row)}, where the header names {len(header)}"
-            reading.reject("bad_rows", f":{number}", problem, "Fix the row")
+            reading.reject("bad_rows", location=f":{number}", problem=problem, advice="Fix the row")
 
 
 def _iter_rows(lines: Lines, quoted: bool) -> Iterator[tuple[int, list[str]]]:
@@ -76,7 +76,7 @@ def _iter_rows(lines: Lines, quoted: bool) -> Iterator[tuple[int, list[str]]]:
             advice = "Fix the row"
             if quoted:
                 is_header = not lines.reading.can_skip
-                hint = separator_hint("csv", line, '"', can_ask=False) if is_header else ""
+                hint = separator_hint("csv", line, before='"', can_ask=False) if is_header else ""
                 advice = f'Close each quote, and double those inside a field ("").{hint} {advice}'
             # This raises, unless bad rows are skipped: then the next row is read.
             lines.reading.reject("bad_rows", f":{number}", _csv_problem(error), advice)

@@ -198,7 +198,7 @@ def read_csv(path: Path, delimiter: str = ",") -> Iterator[tuple[int, list[str]]
         except csv.Error as error:
             if "new-line character" in str(error):  # a CR outside of quotes, not before LF
                 raise lone_return_error(f"{source_name}:{reader.line_num}") from None
-            hint = separator_hint("csv", line, '"') if row == 1 else ""
+            hint = separator_hint("csv", line, before='"') if row == 1 else ""
             raise InputError(
                 f"{source_name}:{row}: not valid CSV ({error}). A quoted cell ends at a double "
                 f"quote; a quote inside it is written twice.{hint}"

@@ -68,7 +68,7 @@ class TaggedSentence:
     words: tuple[str, ...]
     labels: tuple[str, ...] = ()
     row: int = 0
-    """Line or row of the file at which the sentence begins, counted from 1."""
+    """Line or row of the file at which the sentence begins, from 1; 0 if it is from no file."""
     text_and_offsets: tuple[str, tuple[Offsets, ...]] | None = None
     """The text of the sentence, and the offsets of each word in it; None if the file has only
     words."""

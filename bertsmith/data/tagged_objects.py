@@ -167,7 +167,8 @@ class ObjectParser:
                 word_start, word_end = offsets[touched[0]]
                 word = text[word_start:word_end]
                 entity = f"the entity {start} to {end} ('{label}')"
-                raise self._refusal(row, *self._describe_clash(entity, word, start < end_before))
+                overlaps = start < end_before
+                raise self._refusal(row, *self._describe_clash(entity, word, overlaps=overlaps))
             spans.append(Span(label, touched[0], touched[-1] + 1))
             end_before = end
             words_start, words_end = offsets[touched[0]][0], offsets[touched[-1]][1]
@@ -177,7 +178,7 @@ class ObjectParser:
         labels = write_labels(spans, len(offsets), "IOB2")
         return replace(sentence, labels=tuple(labels), remarks=tuple(remarks))
 
-    def _describe_clash(self, entity: str, word: str, overlaps: bool) -> tuple[str, str]:
+    def _describe_clash(self, entity: str, word: str, *, overlaps: bool) -> tuple[str, str]:
         """Return problem and advice for an entity in a word that the entity before it covers."""
         advice = "keep one of the two"
         if overlaps:

@@ -27,7 +27,8 @@ class UnknownTokens:
     num_tokens: int = 0
     num_unknown: int = 0
     is_reported: bool = False
-    """Whether the unknown tokens are already reported; commands report them with their results."""
+    """Whether `warn` is silent: it has warned already, or the user is told in another way, such as
+    with the results of a command."""
 
     def add(self, ids: NDArray[np.int32], tokenizer: Tokenizer) -> None:
         """Count the tokens of a row, int32 `[tokens]`, except for its [CLS] and [SEP]."""

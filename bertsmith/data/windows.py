@@ -94,6 +94,7 @@ def make_windows(
     if len(parts) == 2:
         other_length = len(parts[1 - windowed])
         if other_length + len(parts[windowed]) > window_length:  # they do not fit into one row
+            # One place at least is kept for the divided text, even if that is empty.
             num_free = window_length - max(1, len(parts[windowed]))
             other_length = min(other_length, max(window_length // 2, num_free))
         num_cut = len(parts[1 - windowed]) - other_length

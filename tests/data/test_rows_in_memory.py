@@ -149,6 +149,12 @@ def test_a_stream_of_datasets_is_counted_by_reading_it():
     assert [row["text"] for row in TableRows(stream)] == ["a", "b", "c"]
 
 
+@pytest.mark.parametrize("read", [list, lambda table: table.num_rows])
+def test_a_column_that_is_no_list_is_named(read):
+    with refuses(InputError, "text: found str. Give a list."):
+        read(TableRows({"label": ["x"], "text": "a b c"}))
+
+
 def test_values_as_tables_in_memory_have_them():
     rows = [
         {"text": "a\ud83d", "label": np.int64(1), 7: "unused"},

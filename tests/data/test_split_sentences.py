@@ -17,6 +17,7 @@ ENGLISH = [
     "She was paid by Acme Inc. Holdings in 1999.| In 2000 she left.",
     "It belongs to Acme Inc.| It always did.",
     "vs. Chelsea he scored",
+    "v. X",
     "The edition of 1920 (trans. Smith) is lost.| It sold well.",
     "He moved to the U.S.| The base was new.",
     "See Fig. 3 and No. 5 on pp. 7 to 9.| Then go on.",
