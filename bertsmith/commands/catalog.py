@@ -109,9 +109,13 @@ def add_own_tasks() -> None:
 
 
 def find_command(words: Sequence[str]) -> str | None:
-    """Return the name of the command that a line begins with; None if there is none."""
-    names = [name for name in COMMANDS if words[: len(name.split())] == name.split()]
-    return max(names, key=len, default=None)  # "pretrain gpt", not "pretrain"
+    """Return the name of the command that a line begins with; None if there is none.
+
+    >>> find_command(("pretrain", "gpt", "--help"))
+    'pretrain gpt'
+    """
+    names = [name for name in COMMANDS if list(words[: len(name.split())]) == name.split()]
+    return max(names, key=len, default=None)  # not "pretrain" alone
 
 
 def import_settings(name: str) -> Any:

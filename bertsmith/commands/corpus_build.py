@@ -36,7 +36,8 @@ def main(settings: Settings, line: Sequence[str]) -> None:
     folder = find_tokenizer(settings.tokenizer)
     tokenizer = load_tokenizer(folder)
     model = model_of_tokenizer(folder)
-    # A model of the hub keeps its name there. Its folder in the cache has no weights yet.
+    # Of a model of the hub, perhaps only the tokenizer has been fetched: `folder` then has no
+    # weights. The command that is suggested next names the model as the hub does.
     is_from_hub = folder != settings.tokenizer
     if is_from_hub and (folder / "config.json").is_file():
         model = settings.tokenizer

@@ -80,7 +80,7 @@ def score_on_pairs(settings: Settings, model: Path | ModelFolder, path: Path) ->
     print_note(scorer.loaded.precision_note)
 
     def print_scores(result: Evaluation) -> None:
-        print_result(settings, scorer, result, path, {})
+        print_result(settings, scorer, result, path, more_scores={})
 
     evaluate_pairs(settings, scorer, path, print_scores)
 

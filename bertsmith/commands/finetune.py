@@ -42,7 +42,8 @@ def main(parsed: tuple[Any, DistillSettings | None], line: Sequence[str]) -> Non
     command = resume_command(line)
     # The function that trains the head which --head names; with a teacher it is replaced below.
     train = training_function_for(settings)
-    # A series is several runs, with different seeds or folds.
+    # A series is several runs, with different seeds or folds. Only a single run without
+    # a teacher scores the baselines that take some seconds.
     if distill_settings is None and not settings.is_series:
         train = partial(train, has_costly_baselines=True)
     if distill_settings is not None:

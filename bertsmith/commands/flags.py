@@ -118,6 +118,7 @@ def _settings_rule(info: StructTypeInfo) -> StructConstructorSpec | None:
     """Tell tyro the fields of settings without their help texts, which `help.py` shows."""
     if not dataclasses.is_dataclass(info.type):
         return None
+    # `with_added_names` allows names that modules of the user have added, such as of families.
     hints = with_added_names(info.type, get_type_hints(info.type, include_extras=True))
     fields = [
         StructFieldSpec(field.name, hints[field.name], default_of(field, info.default))
@@ -141,7 +142,7 @@ def parse_with_recipe(
 
     Args:
         args, prog, description: as in `parse_settings`.
-        kind: folder of `recipes/` whose recipes the help lists.
+        kind: folder of `recipes/` whose recipes the line may name, and the help lists; "*" for all.
     """
     default: Any = tyro.MISSING_NONPROP
     needs: Any = []
@@ -218,7 +219,7 @@ def changed_flags(settings: Any) -> list[str]:
     words: list[str] = []
     for field in dataclasses.fields(settings):
         value = getattr(settings, field.name)
-        flag = spelling(field.name).replace("_", "-")
+        flag = spelling(field.name).replace("_", "-")  # `spelling` makes "from" of `from_`
         if value == default_of(field, None):
             continue
         if isinstance(value, bool):

@@ -20,6 +20,7 @@ def main(settings: Settings, line: Sequence[str]) -> None:
         check_delimiter(settings.columns, settings.data)
     if settings.out.suffix.lower() not in PAGE_ENDINGS:
         raise SettingError("out", settings.out, f"names that end in {' or '.join(PAGE_ENDINGS)}")
+    # Locks the page, and refuses one that is the input or a file of the model.
     with lock_outputs({"--out": settings.out}, settings.data, settings.model):
         result = look(
             settings.model,

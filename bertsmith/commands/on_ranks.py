@@ -67,7 +67,7 @@ def run_on_ranks(
         raise
     finally:
         with contextlib.suppress(TrainingError):  # the others may have ended
-            ranks.broadcast(("end", code))
+            ranks.broadcast(("end", code))  # `serve_rank` returns the code on the other ranks
             ranks.close()
 
 

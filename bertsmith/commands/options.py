@@ -33,6 +33,7 @@ def options_of(cls: Any, default: Any, panel: str = MAIN_PANEL) -> Iterator[Opti
             those of the class.
         panel: title of the group in which help lists the options.
     """
+    # `with_added_names` allows names that modules of the user have added, such as of families.
     hints = with_added_names(cls, get_type_hints(cls, include_extras=True))
     helps = help_texts(cls)
     for field in dataclasses.fields(cls):

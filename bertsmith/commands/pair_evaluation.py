@@ -29,13 +29,16 @@ def evaluate_pairs(
         print_scores: receives the result, after the scores of the pairs are written.
 
     Raises:
-        WriteError: the scores of the pairs could not be written; `print_scores` was called.
+        WriteError: the scores of the pairs could not be written. All pairs were scored
+            nevertheless, and `print_scores` was called.
     """
     with ExitStack() as at_end, ExitStack() as stack:
         callbacks: list[PairCallback] = []
         if settings.scores is not None:
             file = stack.enter_context(atomic_write(settings.scores, "w"))
             write = partial(_write_scores, file)
+            # After an error of `write` the other pairs are still scored. The error is raised when
+            # `stack` closes.
             callbacks.append(stack.enter_context(failing_late(write, settings.scores)))
         result = evaluate_minimal_pairs(
             scorer, path, settings.columns, limit=settings.limit, callbacks=callbacks

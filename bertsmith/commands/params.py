@@ -187,6 +187,8 @@ def _config(preset: str | None, sizes: Mapping[str, Any]) -> BertConfig:
             raise ConfigError(
                 f"{_flag(name)}: found {requested[name]}; allowed is 1 to {LARGEST[name]:,}."
             )
+    # `released_values` are those that all released models of the family have in place of our
+    # defaults, such as one segment type of RoBERTa. `preset_sizes` include them.
     defaults = family.preset_sizes(preset) if preset else family.released_values
     values: dict[str, Any] = {**defaults, **requested}
     if not preset or "hidden_size" in requested:
@@ -197,8 +199,8 @@ def _config(preset: str | None, sizes: Mapping[str, Any]) -> BertConfig:
         values["num_hidden_groups"] = values["num_hidden_layers"]
     config = family(**{"vocab_size": RELEASED_VOCABULARY, **values})
     length = requested.get("max_position_embeddings", config.max_position_embeddings)
-    # RoBERTa's first token has position 2, so that its table has two entries more than a text may
-    # have tokens. `length` has none of these: it is the longest text.
+    # `length` is the longest text, 512 tokens by default. RoBERTa's first token has position 2, so
+    # its table of positions needs two entries more, 514.
     return replace(config, max_position_embeddings=length + config.first_position)
 
 

@@ -88,7 +88,7 @@ def describe_forecast(facts: dict[str, Any], config: PretrainConfig) -> Iterator
 def describe_scaling(scaling: Scaling, bandwidth: str) -> Iterator[str]:
     """Format the estimate of a step on several ranks line by line.
 
-    Ranks are the processes that train together; `bandwidth` is that of the network between them.
+    Each rank is a machine, or a GPU of one; `bandwidth` is that of the network between them.
     """
     yield (
         f"ranks   {scaling.num_ranks}: {_format_time(scaling.seconds)} a step, of which "

@@ -52,6 +52,7 @@ def main(words: Sequence[str], line: Sequence[str]) -> None:
     if "-" in settings.text and len(settings.text) > 1:
         raise ConfigError("- reads texts from standard input. Give either - or texts, not both.")
     _check_no_file(settings.text)
+    # These files are locked, and refused if one is the input or belongs to the model.
     outputs = {"--out": settings.out, "--page": settings.page}
     with lock_outputs(outputs, settings.file, settings.model):
         _predict(settings, folder)
@@ -75,6 +76,7 @@ def _predict(settings: Settings, folder: ModelFolder | None) -> None:
     with only_bar("predicting", partial(_count, source)) as advance:
         predictions = predictor.iter_predictions(
             source if source_rows is None else source_rows,
+            # The texts so far are predicted at once while the next one has not been written yet.
             is_waiting=must_wait_for_input if settings.text == ("-",) else None,
         )
         pairs = totals.count(predictions, advance)

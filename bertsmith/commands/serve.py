@@ -83,7 +83,7 @@ def _serve(settings: Settings, api_key: str | None) -> None:
             max_body_bytes=settings.max_body_bytes,
             timeout_seconds=settings.timeout,
         ),
-        print_note,
+        log=print_note,
     )
     with bind(settings.host, settings.port) as listener:
         try:

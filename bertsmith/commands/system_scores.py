@@ -67,6 +67,7 @@ def _score_by_pairs(settings: Settings) -> None:
         report = {**result.to_json(), "unknown_rate": unknown_rate}
         print(json.dumps(report) if settings.json else result)
 
+    # Locks the file of scores, and refuses one that is the input or a file of the model.
     with lock_outputs({"--scores": settings.scores}, path, settings.model):
         evaluate_pairs(settings, scorer, path, print_scores)
 

@@ -78,7 +78,8 @@ class CorpusObjective(Objective[ModelT, BatchT]):
         """Build a batch of rows, with the tokens to predict.
 
         Args:
-            step_indices: the index of each row in its step, by which its dropout is drawn.
+            step_indices: the index of each row in its step, by which its dropout is drawn; of eval
+                rows, which have no dropout, the index in the evaluation.
             key: the key of `row_generator`; with a row's index it seeds the generator of the row.
         """
 

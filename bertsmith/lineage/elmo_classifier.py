@@ -87,6 +87,7 @@ class PieceVectors(Embeddings):
         self.norm = nn.Identity()  # type: ignore[assignment]
 
     def forward(self, batch: Batch, words: Tensor | None = None) -> Tensor:
+        """Return `[tokens, hidden]`; `words`, of that shape, replace the vectors of the ids."""
         return self.word(batch.input_ids) if words is None else words
 
 

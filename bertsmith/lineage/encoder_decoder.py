@@ -51,7 +51,12 @@ class EncoderDecoder(TrainableModel):
         raise NotImplementedError
 
     def encode(self, source: TokenRow, step_indices: Sequence[int] = ()) -> Tensor:
-        """Encode sources to vectors, [source tokens, hidden]."""
+        """Encode sources to vectors, [source tokens, hidden].
+
+        Args:
+            step_indices: the index of each source in the training step, by which its dropout is
+                drawn; empty outside of training.
+        """
         raise NotImplementedError
 
     def decode(self, batch: SourceTarget) -> Tensor:

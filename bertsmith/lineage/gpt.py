@@ -206,7 +206,11 @@ class Gpt(TrainableModel):
                 and column.
         """
         padded = PaddedBatch.pack(
-            input_ids, attention_mask, None, self.config.n_positions, number_columns
+            input_ids,
+            attention_mask,
+            token_type_ids=None,  # GPT has no segments
+            max_length=self.config.n_positions,
+            number_tokens=number_columns,
         )
         padded.check_range("input_ids", padded.batch.input_ids, self.config.vocab_size)
         logits = padded.unpack(self.compute_logits(self.encode(padded.batch)))

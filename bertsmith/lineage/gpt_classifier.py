@@ -63,6 +63,7 @@ class GptClassifierConfig(BertConfig):
         super().__post_init__()
 
     def with_dropout(self, probability: float, attention: float) -> Self:
+        """Return the config with these probabilities; `attention` is that of attention weights."""
         config = super().with_dropout(probability, attention)
         return replace(config, embedding_dropout=probability)
 

@@ -19,6 +19,7 @@ from bertsmith.tokenization.auto import (
     load_tokenizer,
     read_added_tokens_file,
     read_tokenizer_config,
+    tokens_of_config_alone,
 )
 from bertsmith.tokenization.byte_bpe import ByteBpeTokenizer
 from bertsmith.tokenization.byte_bpe_files import VOCAB_JSON
@@ -29,7 +30,6 @@ from bertsmith.tokenization.tokenizer_files import (
     SPECIAL_NAMES,
     TOKENIZER_CONFIG_FILE,
     TOKENIZER_FILE,
-    listed_tokens,
     read_added_tokens,
     read_special_token,
     read_value,
@@ -72,6 +72,8 @@ def _load_gpt2(directory: Path, files: SmallFiles, config: dict[str, Any]) -> By
     """
     try:
         if files.has(VOCAB_JSON):
+            # Only the merges are taken. `load_tokenizer` refuses the class of the folder; for a
+            # file by itself it does not look at the class, and adds RoBERTa's special tokens.
             stored: Any = load_tokenizer(directory / VOCAB_JSON)
             vocab, merges = files.read_json(VOCAB_JSON), stored.merges
         else:
@@ -90,7 +92,7 @@ def _load_gpt2(directory: Path, files: SmallFiles, config: dict[str, Any]) -> By
         added_tokens = _read_added_tokens(files, config, pieces, role_tokens)
         end = role_tokens["eos_token"].content
         settings: dict[str, Any] = dict.fromkeys(SPECIAL_NAMES, end)  # one token has all the roles
-        flags = {"add_prefix_space": "add_prefix_space"}
+        flags = {"add_prefix_space": "add_prefix_space"}  # key of the file → name of the setting
         settings |= read_flags(config, flags, config_path)
         return ByteBpeTokenizer(pieces, merges, added_tokens=added_tokens, **settings)
     except FileNotFoundError as error:
@@ -114,9 +116,10 @@ def _read_added_tokens(
 ) -> list[AddedToken]:
     """Read the tokens that were added to GPT-2's vocabulary, in the order of their ids.
 
-    The tokens with a role are always among them, and so are special tokens without a role. Added
-    tokens are listed in tokenizer.json or tokenizer_config.json; the older added_tokens.json is
-    read only where both lists are missing, as in `load_tokenizer`.
+    The tokens with a role are always among them, and so are special tokens without a role. As in
+    `load_tokenizer`, a tokenizer.json lists added tokens, and those that only tokenizer_config.json
+    lists follow. The older added_tokens.json is read only where there is neither a tokenizer.json
+    nor a list in tokenizer_config.json.
 
     Args:
         pieces: the tokens of the vocabulary, by id.
@@ -126,16 +129,14 @@ def _read_added_tokens(
     special: dict[str, AddedToken] = {}
     for token in (*role_tokens.values(), *extra_special_tokens(config, config_path)):
         special.setdefault(token.content, token)
-    entries_by_id = read_value(config, "added_tokens_decoder", dict, config_path, {})
-    stored: Sequence[AddedToken]
+    stored: Sequence[AddedToken] = ()
     if files.has(TOKENIZER_FILE):
         path = files.path(TOKENIZER_FILE)
         entries = read_value(files.read_json(TOKENIZER_FILE), "added_tokens", list, path, [])
         stored = read_added_tokens(entries, pieces, path)
-    elif entries_by_id or not files.has(ADDED_TOKENS_FILE):
-        stored = listed_tokens(entries_by_id, pieces, config_path)
-    else:
+    elif files.has(ADDED_TOKENS_FILE) and not config.get("added_tokens_decoder"):
         stored = read_added_tokens_file(files, pieces, list(special.values()))
+    stored = (*stored, *tokens_of_config_alone(config, pieces, stored, config_path))
     # Listed tokens keep their flags. The token that ends a text is special, even if the list does
     # not say so.
     end = role_tokens["eos_token"].content

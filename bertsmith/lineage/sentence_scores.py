@@ -129,7 +129,7 @@ class LeftToRightScorer(SentenceScorer):
         weight = self.model.word.weight
         bias = weight.new_zeros(len(weight))  # the output layer of these models has none
         hidden = self.model.encode(batch)
-        return batch, _sum_log_probs(batch, hidden, weight, bias, positions, 1)
+        return batch, _sum_log_probs(batch, hidden, weight, bias, positions, step=1)
 
 
 class BidirectionalScorer(SentenceScorer):
@@ -154,7 +154,9 @@ class BidirectionalScorer(SentenceScorer):
         )
         softmax = self.model.softmax
         both = [
-            _sum_log_probs(batch, hidden, softmax.weight, softmax.bias, predicting, direction.step)
+            _sum_log_probs(
+                batch, hidden, softmax.weight, softmax.bias, predicting, step=direction.step
+            )
             for hidden, predicting, direction in zip(
                 self.model.encode(batch), positions, DIRECTIONS, strict=True
             )
@@ -189,7 +191,7 @@ def load_sentence_scorer(
 
 
 def _sum_log_probs(
-    batch: Batch, hidden: Tensor, weight: Tensor, bias: Tensor, positions: np.ndarray, step: int
+    batch: Batch, hidden: Tensor, weight: Tensor, bias: Tensor, positions: np.ndarray, *, step: int
 ) -> np.ndarray:
     """Sum the log-probabilities of the tokens that `positions` predict, for each sequence.
 

@@ -61,7 +61,8 @@ class SourceTarget:
     order: tuple[int, ...]
     """The index of each pair in the lists that were passed to `of`."""
     step_indices: tuple[int, ...] = ()
-    """The index of each pair in the training step, by which its dropout is drawn."""
+    """The index of each pair in the training step, by which its dropout is drawn; empty outside of
+    training."""
 
     @classmethod
     def of(

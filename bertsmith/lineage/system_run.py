@@ -210,6 +210,7 @@ class SystemRun(Run[ResolvedSystem[DataT], dict[str, Any]], Generic[DataT]):
         objective = self.build_timed_objective(config, data)
         trial_seconds = min(TRIAL_SECONDS, MAX_TRIAL_SHARE * seconds)
         row_seconds = seconds_per_row(objective, model, machine, trial_seconds)
+        # `row_seconds` evaluates a row; training on it takes `STEP_COST` times as long.
         step_seconds = STEP_COST * config.batch_size * row_seconds
         if step_seconds > 2 * seconds:  # twice, since the times are estimates
             raise ConfigError(

@@ -352,6 +352,11 @@ class T5(EncoderDecoder):
         return dropout(hidden, self.config.dropout_rate, self.training)[:num_tokens]
 
     def encode(self, source: TokenRow, step_indices: Sequence[int] = ()) -> Tensor:
+        """Encode sources to vectors, [source tokens, hidden].
+
+        Args:
+            step_indices: the index of each source in the training step; empty outside of training.
+        """
         # From here on, `dropout` draws the mask of each sequence from its own random stream.
         set_dropout_sequences(source.lengths, step_indices)
         hidden = self._embed(source.input_ids)
@@ -377,7 +382,7 @@ class T5(EncoderDecoder):
 
         Args:
             memory: each layer's keys and values of `source`, from `project_source`.
-            step_indices: as in `SourceTarget`.
+            step_indices: the index of each target in the training step; empty outside of training.
         """
         set_dropout_sequences(target.lengths, step_indices)
         hidden = self._embed(target.input_ids)
@@ -397,7 +402,13 @@ class T5(EncoderDecoder):
         target: KeyValueCache,
         source: SourceCache,
     ) -> Tensor:
-        target.read(lengths)
+        """Decode new tokens of the targets, to vectors [new tokens, hidden].
+
+        `lengths` counts the new tokens of each target. `target` has the keys and values of the
+        earlier tokens; those of the new ones are added.
+        """
+        target.read(lengths)  # from here on, the cache counts the new tokens, too
+        # Each pass has its own object, since a bias keeps the values of the pass's blocks.
         target.bias = self._relative_bias(self.decoder_bias, bidirectional=False)
         hidden = self._embed(input_ids)
         source_view = source.view(lengths)

@@ -89,6 +89,7 @@ class T5Classifier(BertModel):
         self.t5 = t5
 
     def set_dropout(self, probability: float, attention: float | None = None) -> None:
+        """Set all dropout to `probability`; a T5 has no other one for `attention` weights."""
         self.t5.set_dropout(probability)
         self.config = self.config.with_dropout(probability, probability)
 
@@ -157,7 +158,7 @@ def _load(
 ) -> T5Classifier:
     model = T5Classifier(config, load_t5(directory), heads)
     # `load_t5` has checked that the folder has all weights and no others.
-    model.load_report = LoadReport(list_weight_names(model.t5), (), ())
+    model.load_report = LoadReport(list_weight_names(model.t5), missing=(), unused=())
     return model
 
 

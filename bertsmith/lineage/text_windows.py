@@ -69,6 +69,7 @@ class TextWindows:
             positions: indices of tokens in the split, int64 [positions].
         """
         # The first sentence, and then the first document, that begins at a position or after it.
+        # The last entry of the starts is the end of the split, where nothing begins.
         sentences = np.searchsorted(self.corpus.sentence_starts, positions)
         documents = np.searchsorted(self.corpus.document_starts, sentences)
         begins_sentence = self.corpus.sentence_starts[sentences] == positions

@@ -206,6 +206,11 @@ class Transformer(EncoderDecoder):
         return fill_up(dropout(embedded, self.config.dropout, self.training))
 
     def encode(self, source: TokenRow, step_indices: Sequence[int] = ()) -> Tensor:
+        """Encode sources to vectors, [source tokens, hidden].
+
+        Args:
+            step_indices: the index of each source in the training step; empty outside of training.
+        """
         # From here on, `dropout` draws the mask of each sequence from its own random stream.
         set_dropout_sequences(source.lengths, step_indices)
         hidden = self._embed(source.input_ids, source.position_ids)
@@ -233,7 +238,13 @@ class Transformer(EncoderDecoder):
         target: KeyValueCache,
         source: SourceCache,
     ) -> Tensor:
-        positions = torch.from_numpy(target.read(lengths).columns).to(input_ids.device)
+        """Decode new tokens of the targets, to vectors [new tokens, hidden].
+
+        `lengths` counts the new tokens of each target. `target` has the keys and values of the
+        earlier tokens; those of the new ones are added.
+        """
+        new = target.read(lengths)  # from here on, the cache counts the new tokens, too
+        positions = torch.from_numpy(new.columns).to(input_ids.device)  # in the whole targets
         hidden = self._embed(input_ids, positions)
         source_view = source.view(lengths)
         layers = zip(self.decoder, target.views_for(len(self.decoder)), source.layers, strict=True)

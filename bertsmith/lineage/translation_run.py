@@ -152,11 +152,10 @@ class TranslationRun(SystemRun[TranslationData]):
         )
 
     def build_objective(self, config: SystemConfig, data: TranslationData) -> SystemObjective:
-        start = config.model.decoder_start_token_id
         return Translation(
             data.train,
             data.held_out,
-            start,
+            start=config.model.decoder_start_token_id,
             batch_size=config.batch_size,
             micro_batch_size=config.micro_batch_size,
             seed=config.seed,
@@ -196,11 +195,12 @@ class TranslationRun(SystemRun[TranslationData]):
         )
 
     def write_beside_model(self) -> None:
-        """Draw the curves; `build_result` writes the card, with the scores."""
+        """Remove checkpoints and draw the curves; `build_result` writes the card, with scores."""
         self.folder.remove_checkpoints()
         self.draw_curves()
 
     def state_before_result(self) -> str:
+        """Describe a run that the user stopped during its last step, for the message."""
         return "stopped after its last step; the model is saved, but not yet scored"
 
     def build_result(
@@ -220,7 +220,7 @@ class TranslationRun(SystemRun[TranslationData]):
             **self.folder.read_run(),
             "result": {
                 "task": "translate",
-                "target": "of a source and a target",
+                "target": "of a source and a target",  # the card writes "examples" before it
                 "num_train": len(data.train),
                 "evaluation": evaluation,
             },

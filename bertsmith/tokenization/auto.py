@@ -163,14 +163,7 @@ def _unlisted_tokens(
     config, path = source.config, source.files.path(TOKENIZER_CONFIG_FILE)
     tokens = {token.content: token for token in settings["added_tokens"]}
     pieces = set(vocab)
-    configured = {
-        id_: entry
-        for id_, entry in read_value(config, "added_tokens_decoder", dict, path, default={}).items()
-        if not _is_listed(entry, tokens)
-    }
-    # The ids of these entries must agree with those of the vocabulary and the listed tokens.
-    tokens_by_id = [*vocab, *(content for content in tokens if content not in pieces)]
-    unlisted = list(listed_tokens(configured, tokens_by_id, path))
+    unlisted = list(tokens_of_config_alone(config, vocab, settings["added_tokens"], path))
     tokens |= {token.content: token for token in unlisted}
     # Classes that cut text by tokenizer.json alone have no special tokens of their own.
     is_plain = config.get("tokenizer_class") in PLAIN_CLASSES
@@ -184,6 +177,30 @@ def _unlisted_tokens(
             tokens[token.content] = token
             unlisted.append(token)
     return unlisted
+
+
+def tokens_of_config_alone(
+    config: Json, vocab: Sequence[str], listed: Sequence[AddedToken], path: Path
+) -> tuple[AddedToken, ...]:
+    """Read the added tokens of tokenizer_config.json that are not among the `listed` ones.
+
+    Args:
+        vocab: the tokens of the vocabulary, by id.
+        path: the tokenizer_config.json, for messages.
+
+    Raises:
+        CheckpointError: an entry is damaged, or its id is not the next one.
+    """
+    tokens = {token.content: token for token in listed}
+    configured = {
+        id_: entry
+        for id_, entry in read_value(config, "added_tokens_decoder", dict, path, default={}).items()
+        if not _is_listed(entry, tokens)
+    }
+    # The ids of these entries must agree with those of the vocabulary and the listed tokens.
+    pieces = set(vocab)
+    tokens_by_id = [*vocab, *(content for content in tokens if content not in pieces)]
+    return listed_tokens(configured, tokens_by_id, path)
 
 
 def _is_listed(entry: object, tokens: Mapping[str, AddedToken]) -> bool:

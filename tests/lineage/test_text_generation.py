@@ -192,6 +192,31 @@ def test_tokens_added_to_gpt_2_are_found_in_texts_as_in_transformers(tmp_path, h
     assert tokenizer.encode_ids(text) == library(text).input_ids
 
 
+@pytest.mark.parametrize("num_listed", [0, 1, 2])
+def test_tokens_that_only_the_config_of_gpt_2_lists_are_found(tmp_path, num_listed):
+    """The list of tokenizer.json is completed by that of tokenizer_config.json."""
+    bpe = tiny_byte_bpe()
+    pieces = [bpe.id_to_token(number) for number in range(5, bpe.vocab_size)]
+    vocab = {piece: number for number, piece in enumerate([*pieces, "<|endoftext|>"])}
+    library = transformers.GPT2Tokenizer(vocab=vocab, merges=list(bpe.merges))
+    library.add_tokens(["<user>", "river runs"])
+    library.save_pretrained(tmp_path)
+    root = json.loads((tmp_path / "tokenizer.json").read_text("utf-8"))
+    config = json.loads((tmp_path / "tokenizer_config.json").read_text("utf-8"))
+    config["added_tokens_decoder"] = {
+        str(token["id"]): {key: value for key, value in token.items() if key != "id"}
+        for token in root["added_tokens"]
+    }
+    root["added_tokens"] = root["added_tokens"][:num_listed]
+    (tmp_path / "tokenizer.json").write_text(json.dumps(root), encoding="utf-8")
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps(config), encoding="utf-8")
+    (tmp_path / "config.json").write_text('{"model_type": "gpt2"}')
+    tokenizer, _ = load_text_tokenizer(tmp_path)
+    reopened = transformers.AutoTokenizer.from_pretrained(tmp_path)
+    text = "<user> the river runs down<|endoftext|>who?"
+    assert tokenizer.encode_ids(text) == reopened(text).input_ids == library(text).input_ids
+
+
 @pytest.mark.parametrize("is_listed", [True, False])
 def test_tokens_added_to_gpt_2_by_early_transformers_keep_their_ids(tmp_path, is_listed):
     """Before 4.34 it wrote added_tokens.json, and named the special ones in another file."""

@@ -20,5 +20,6 @@ class Settings(CompressSettings):
     """Print one JSON object instead of text."""
 
 
-# Which flags exist depends on the model's task, so `main` parses a line that names a model.
+# Which flags exist depends on the model's task. So `parse` returns the words of a line that names a
+# model as they are, and `main` in commands/compress.py parses them, by `parse_for_folder`.
 parse = partial(defer_until_model_is_known, Settings)

@@ -44,5 +44,5 @@ class Settings:
 def parse(args: Sequence[str], prog: str) -> Settings:
     """Parse recipe and flags; --minutes or --steps on the line unsets the other in the recipe."""
     return parse_with_recipe(
-        Settings, unset_other(args, "minutes", "steps"), prog, DESCRIPTION, "distill"
+        Settings, unset_other(args, "minutes", "steps"), prog, DESCRIPTION, kind="distill"
     )

@@ -65,7 +65,7 @@ def parse(args: Sequence[str], prog: str) -> tuple[Any, DistillSettings | None]:
     task = settings_of(prog.split()[-1])
     description = f"{inspect.getdoc(task)}{TEACHER}"
     args = unset_other(args, "epochs", "steps")
-    settings: Any = parse_with_recipe(command_line(task), args, prog, description, "finetune")
+    settings: Any = parse_with_recipe(command_line(task), args, prog, description, kind="finetune")
     return with_start_model(settings, settings.distillation, args)
 
 
@@ -88,6 +88,7 @@ def command_line(task: type[FinetuneSettings]) -> type[FinetuneSettings]:
         ("model", Model, dataclasses.field(default=NOT_GIVEN)),
         ("eval", Eval, dataclasses.field(default=NOT_GIVEN)),
         ("distillation", TeacherOptions, dataclasses.field(default_factory=TeacherOptions)),
+        # FREE: it may differ when a run is resumed.
         ("json", Json, dataclasses.field(default=False, metadata=FREE)),
     ]
     return dataclasses.make_dataclass("Settings", fields, bases=(task,), frozen=True, kw_only=True)
@@ -139,4 +140,5 @@ def with_start_model(
             "Leave one of them out."
         )
     distillation.check_out(settings.out)
+    # `start` is the student's folder; without a student the teacher's, whose layers it is made of.
     return replace(settings, model=distillation.start), distillation

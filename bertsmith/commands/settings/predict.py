@@ -52,8 +52,10 @@ class Settings(InferenceCompute):
     """Print one JSON object with all predictions instead of lines."""
 
     columns: tyro.conf.Suppress[Any] = None
-    """Columns of the file."""
+    """Columns of the file. Which ones there are depends on the model's task, so they are filled in
+    when `main` parses the line."""
 
 
-# Which flags exist depends on the model's task, so `main` parses a line that names a model.
+# Which flags exist depends on the model's task. So `parse` returns the words of a line that names a
+# model as they are, and `main` in commands/predict.py parses them, by `parse_for_folder`.
 parse = partial(defer_until_model_is_known, Settings)
