@@ -100,9 +100,12 @@ CONDITIONS = (
     "The heads of `reviews-mini-1` and `reviews-mini-2` with a corpus were measured before such a "
     "head had a share of counts. Those of `reviews-mini` were measured again since, with a model "
     "that was pre-trained again.",
-    "SetFit with its defaults compares each text with each other one. With 2,000 labels these are "
-    "two million pairs, some 36 hours of a core at its pace with 64 labels, so that case is left "
-    "out.",
+    "SetFit with its defaults compares each text with each other one. With 200 labels that takes "
+    "1,267 steps of 16 pairs, some 23 minutes of a core. With 2,000 labels these would be two "
+    "million pairs, some 36 hours at its pace with 64 labels. So there it draws five pairs of "
+    "either kind for each text (`--iterations 5`), which is 1,250 steps.",
+    "Samples that were added on 2026-11-30 have no seconds, since other programs kept both cores "
+    "busy; those of SetFit, which used one core, and of CoNLL have some.",
 )
 """What a reader of the page must know of the models and of the measurement."""
 NUM_SEEDS = 3
