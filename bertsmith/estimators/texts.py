@@ -157,7 +157,8 @@ class TextClassifier(TextEstimator):
         names = matrix_names(y) if self.multi_label else None
         if names is not None:
             return {"label_columns": tuple(names)}
-        labels = set(_labels_of(source, columns, self.multi_label))
+        labels = _labels_of(source, columns, self.multi_label)
+        # The types are compared, not the labels: True, 1 and 1.0 are equal.
         kinds = sorted({type(label).__name__ for label in labels})
         if len(kinds) > 1:
             raise InputError(
@@ -194,8 +195,8 @@ def _labels_of(
     """Yield the labels of rows as plain Python values; rows without labels are left out.
 
     Raises:
-        InputError: a label is cut inside a character, is a dict, or is a list although
-            `is_multi_label` is not set; or a list of labels has None or a list in it.
+        InputError: a label has half of a surrogate pair (half a character), is a dict, or is a list
+            although `is_multi_label` is not set; or a list of labels has None or a list in it.
     """
     first_row = list(islice(source, 1))  # `source` can be read again from its beginning
     reader = ExampleReader(first_row, Columns(**{**columns, "skip_incomplete": True}))

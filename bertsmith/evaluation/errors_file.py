@@ -1,10 +1,11 @@
 """A file of wrong predictions, the most confident first, for `bertsmith evaluate --errors`.
 
 An outcome is a prediction beside the gold (right) answer, with its score and confidence. Its
-urgency is its sort key: the confidence or, without one, the negative score. Predicted numbers are
-hardly ever exact, so for a regression only the `MAX_NUMBER_ERRORS` rows with the largest errors are
-written, the largest first. Rows are written to a temporary file and sorted at the end, so that
-memory holds only two numbers for each, its urgency and its place in the file.
+urgency is its sort key: the confidence or, without one, the negative score. The score of a number
+is 1 minus its error. Predicted numbers are hardly ever exact, so for a regression only the
+`MAX_NUMBER_ERRORS` rows with the largest errors are written, the largest first. Rows are written to
+a temporary file and sorted at the end, so that memory holds only two numbers for each, its urgency
+and its place in the file.
 """
 
 import json
@@ -53,10 +54,11 @@ class Misses:
 
     def add(self, examples: Sequence[Any], outcomes: Sequence[Outcome]) -> None:
         """Write the wrong ones of some outcomes."""
-        self._are_numeric = any(outcome.is_numeric for outcome in outcomes)
+        self._are_numeric |= any(outcome.is_numeric for outcome in outcomes)
         for example, outcome in zip(examples, outcomes, strict=True):
             if not outcome.is_right:
                 outcome_fields = {name: getattr(outcome, name) for name in FIELDS[1:]}
+                # `example.row` is the row or line of the example in the user's file, from 1.
                 line = self._encode({"line": example.row, **outcome_fields})
                 self._write(line)
                 self._urgency.append(outcome.urgency)
@@ -92,7 +94,7 @@ def write_misses(path: Path) -> Iterator[Misses]:
         raise SettingError("errors", path, "a name that ends in .jsonl or .csv")
     with naming_write_errors(path):
         # The spool, a temporary file, may become as large as `path`, and the system's folder of
-        # temporary files may be small.
+        # temporary files may be small. `atomic_write` below makes a missing parent folder.
         folder = path.parent if path.parent.is_dir() else None
         spool = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115 - closed below
     with _closing(spool):

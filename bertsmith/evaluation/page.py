@@ -122,7 +122,7 @@ class ErrorSurvey:
             np.array([outcome.confidence for outcome in with_confidence], dtype=np.float64),
             np.array([outcome.is_right for outcome in with_confidence], dtype=np.float64),
         )
-        self.is_numeric = any(outcome.is_numeric for outcome in outcomes)
+        self.is_numeric |= any(outcome.is_numeric for outcome in outcomes)
         for example, outcome in zip(examples, outcomes, strict=True):
             if outcome.is_numeric and self.num_examples % self._stride == 0:
                 self._add_point(outcome)

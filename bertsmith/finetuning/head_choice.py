@@ -60,7 +60,8 @@ class HeadChoice:
     has_corpus: bool = False
     """Whether the linear head learns from a corpus, too."""
     average_has_corpus: bool = False
-    """Whether a linear head that learned from a corpus is a part of the average."""
+    """Whether a linear head that learned from a corpus is one of the models of the head `average`,
+    whose probabilities are averaged."""
     left_out: tuple[LeftOutHead, ...] = ()
     minutes: float | None = None
     """The budget; None without one."""

@@ -38,6 +38,7 @@ def watch_last_layer(model: BertModel, *, all_tokens: bool = True) -> Iterator[L
     With `all_tokens`, the model computes the last layer for all tokens in that time.
     """
     last_layer = LastLayer()
+    # The identity in BERT; a norm where the layers have theirs before attention, as in ModernBERT.
     hook = model.final_norm.register_forward_hook(
         lambda norm, inputs, output: last_layer.keep(output)
     )

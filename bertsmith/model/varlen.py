@@ -66,6 +66,7 @@ class VarlenTrial:
     problem: str | None = None
 
     def __str__(self) -> str:
+        # Shown in brackets behind the way that was chosen, such as "attention by blocks (...)".
         if self.problem is not None:
             return f"not of the whole row: {self.problem}"
         whole, blocks = 1e3 * self.varlen_seconds, 1e3 * self.blocks_seconds

@@ -198,7 +198,7 @@ def forecast(job: PretrainJob, seconds: float) -> Forecast:
         BertsmithError: the job has an error that would also stop its run.
         ConfigError: the run needs more memory than is free.
     """
-    job.training.check_length()
+    job.training.check_length()  # of the run: its steps or minutes
     with computing_on(job.training) as machine:
         corpus = Corpus.open(job.corpus)
         config = resolve_pretraining(job, corpus, machine)
@@ -328,7 +328,7 @@ def _time_steps(
         objective.resized(rows, eval_rows),
         model,
         machine.precision,
-        machine.shares_here,
+        machine.shares_here,  # as many as `num_shares`: `plan` runs on one machine
         config.optim.optimizer,
     ) as timer:
         measured = timer.time(phase.first, seconds=seconds)
@@ -337,4 +337,6 @@ def _time_steps(
         peak = resident_bytes([os.getpid(), *other_pids]) if is_cpu else None
     if machine.device.type == "cuda":
         peak = torch.cuda.max_memory_allocated(machine.device)
-    return Trial(measured.num_steps, measured.seconds(phase.busiest), evaluation, peak)
+    # The trial gave seconds per token and per update, so its steps may have fewer rows.
+    step_seconds = measured.seconds(busiest=phase.busiest)
+    return Trial(measured.num_steps, step_seconds, evaluation, peak)

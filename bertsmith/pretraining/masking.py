@@ -64,8 +64,8 @@ def mask_tokens(
         lengths: tokens of each sequence, int64 `[sequences]`; they include special tokens, as in
             BERT's released code.
         rule: the rate, and the shares of chosen tokens that become [MASK] or a random token.
-        words: the number of each token's word as `choose_words` takes it, int64 `[tokens]`; None to
-            choose single tokens.
+        words: the number of each token's word as `choose_words` takes it, int64 `[tokens]`, -1 at
+            special tokens, which are never chosen; None to choose single tokens.
     """
     if words is None:
         positions = _choose(vocabulary.is_special[ids], lengths, rule.rate, rng)

@@ -192,7 +192,8 @@ class Call:
             options=options,
             may_cut=may_cut,
             field=field,
-            wait_for_hang_up=self.request.receive,  # the body is read: the next event is its end
+            # The body was read, so the next event is the hang-up.
+            wait_for_hang_up=self.request.receive,
         )
         self.service.metrics.counters.add(f"{name}_success", len(records))
         self.service.metrics.observe_times(name, self.answers, time.perf_counter() - started_at)

@@ -48,7 +48,10 @@ from bertsmith.training.objective import LossTerm
 
 
 class ClassAccumulator(PredictionCounts):
-    """Accumulator of the confusion matrix, and of the cross entropy."""
+    """Accumulator of the confusion matrix, and of the cross entropy.
+
+    `loss`, which starts at 0, and the counts of predictions are those of the base class.
+    """
 
     metrics = get_args(Metric)  # names of scores by which the best weights may be chosen
 
@@ -62,6 +65,7 @@ class ClassAccumulator(PredictionCounts):
         number_of_name = {name: number for number, name in enumerate(self.names)}
         self.are_pairs |= are_pairs(examples)
         labels = class_numbers(examples, self.names, self.path)
+        # `name` is the label as a string, `label` has the type of the training labels.
         predicted = np.array([number_of_name[row.name] for row in predictions], dtype=np.int64)
         self.confusion += confusion_matrix(labels, predicted, len(self.names))
         probabilities = np.array([list(row.probabilities.values()) for row in predictions])

@@ -166,6 +166,12 @@ def test_a_set_of_labels_of_several_kinds_is_refused(model):
         classifier.fit(TEXTS, [{1, "a"}] * len(TEXTS), **QUIET)
 
 
+def test_labels_that_are_equal_but_of_several_kinds_are_refused(model):
+    labels = [True, 1, False, 0] * (len(TEXTS) // 4 + 1)
+    with refuses(InputError, "y: found labels of several kinds (bool, int)"):
+        bertsmith.TextClassifier(model, **QUICK).fit(TEXTS, labels[: len(TEXTS)], **QUIET)
+
+
 def test_labels_are_weighed(model):
     weighed = [
         bertsmith.TextClassifier(model, class_weights=weights, **QUICK).fit(TEXTS, FLAGS, **QUIET)
