@@ -164,7 +164,7 @@ class Forecast:
             "encoder_parameters": self.encoder_parameters,
             "device": str(self.machine.device),
             "precision": self.machine.precision,
-            "processes": self.machine.num_shares,
+            "processes": self.machine.processes_here,
             "step": {
                 "rows": self.config.batch_size,
                 "tokens": full_length.tokens,
@@ -241,7 +241,7 @@ def state_bytes(model: BertModel, config: PretrainConfig, machine: Machine) -> i
     """Count the bytes of weights, optimizer and gradients.
 
     Weights are fp32; a run in bf16 also has a copy in bf16. The optimizer has two numbers per
-    weight. Each worker process has gradients of its own, in fp32 if it sums those of several
+    weight. Each share of a step has gradients of its own, in fp32 if it sums those of several
     micro-batches.
     """
     width = DTYPES[machine.precision].itemsize
@@ -264,7 +264,7 @@ def _check_memory(state: int, config: PretrainConfig, machine: Machine) -> None:
     bytes_per_number = DTYPES[machine.precision].itemsize
     bytes_per_row = saved_activations(config.model, config.pretraining.max_length, bytes_per_number)
     activations = config.micro_batch_size * bytes_per_row
-    needed = state + machine.num_shares * (PROCESS_BYTES + activations)
+    needed = state + machine.processes_here * (PROCESS_BYTES + activations)
     if needed > free:
         raise ConfigError(
             f"The run needs more than {needed / 1e9:.1f} GB of memory, and {free / 1e9:.1f} GB are "
@@ -296,7 +296,9 @@ def _measure_phase(
         predicted=fmean(
             sum(len(batch.targets["masked_labels"]) for batch in step) for step in steps
         ),
-        busiest=fmean(busiest_tokens(step, machine.num_shares) for step in steps),
+        busiest=fmean(
+            busiest_tokens(step, machine.num_shares, machine.processes_here) for step in steps
+        ),
         flops=tokens * flops_per_token(objective, model, first),
         epochs=rows / source.rows_per_epoch,
     )
@@ -328,8 +330,9 @@ def _time_steps(
         objective.resized(rows, eval_rows),
         model,
         machine.precision,
-        machine.shares_here,  # as many as `num_shares`: `plan` runs on one machine
+        machine.num_shares,
         config.optim.optimizer,
+        machine.processes_here,
     ) as timer:
         measured = timer.time(phase.first, seconds=seconds)
         evaluation = timer.time_evaluation() * objective.eval_rows / eval_rows

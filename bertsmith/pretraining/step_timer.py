@@ -25,7 +25,7 @@ from bertsmith.training.objective import Objective
 from bertsmith.training.settings import Optimizer, OptimSettings
 from bertsmith.training.workers.local import LocalWorkers
 from bertsmith.training.workers.protocol import BatchSize, total_counts
-from bertsmith.training.workers.share import Plan
+from bertsmith.training.workers.share import Plan, indices_by_process
 
 RATE = 1e-6
 """A learning rate so small that the weights hardly change."""
@@ -59,13 +59,20 @@ class StepTime:
         return busiest * self.seconds_per_token + self.update_seconds
 
 
-def busiest_tokens(batches: Sequence[Batch] | Sequence[BatchSize], num_shares: int) -> int:
-    """Count the real tokens of the share that has the most.
+def busiest_tokens(
+    batches: Sequence[Batch] | Sequence[BatchSize], num_shares: int, num_processes: int
+) -> int:
+    """Count the real tokens of the worker process that has the most.
 
-    `batches` are all micro-batches of a step, in order. They are dealt to the shares in turn.
+    `batches` are all micro-batches of a step, in order. They are dealt to the shares in turn, and
+    each process computes some neighbouring shares (`indices_by_process`).
     """
     tokens = [batch.num_tokens for batch in batches]
-    return max(sum(tokens[share::num_shares]) for share in range(num_shares))
+    tokens_of_share = [sum(tokens[share::num_shares]) for share in range(num_shares)]
+    return max(
+        sum(tokens_of_share[share] for share in shares)
+        for shares in indices_by_process(num_shares, num_processes)
+    )
 
 
 @contextmanager
@@ -75,16 +82,19 @@ def timing_steps(
     precision: Precision,
     num_shares: int,
     optimizer: Optimizer,
+    num_processes: int | None = None,
 ) -> Iterator["StepTimer"]:
-    """Start `num_shares` worker processes that can time steps of `objective` in the block.
+    """Start worker processes that can time steps of `objective` in the block.
 
     Args:
         objective: makes the batches and computes their losses.
         model: fp32, on its device; its weights hardly change.
+        num_shares: number of shares of a step.
+        num_processes: number of worker processes; None: one for each share.
     """
     optim = OptimSettings(optimizer=optimizer, learning_rate=RATE)
     plan = Plan(objective, optim, seed=0, num_shares=num_shares)
-    with LocalWorkers(model, DTYPES[precision], plan) as workers:
+    with LocalWorkers(model, DTYPES[precision], plan, num_processes=num_processes) as workers:
         workers.wait()
         yield StepTimer(objective, workers)
 
@@ -123,7 +133,8 @@ class StepTimer:
                 computed = time.perf_counter()
                 self.workers.reduce_gradients()
                 self.workers.update(step, RATE, divisor=1.0)
-                busiest = busiest_tokens(sizes, self.workers.plan.num_shares)
+                num_shares = self.workers.plan.num_shares
+                busiest = busiest_tokens(sizes, num_shares, self.workers.num_processes)
                 seconds_per_token.append((computed - began) / busiest)
                 update_seconds.append(time.perf_counter() - computed)
                 tokens.append(sum(size.num_tokens for size in sizes))

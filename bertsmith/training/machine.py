@@ -33,11 +33,18 @@ class Machine:
     """Number of shares of a step, on all ranks together: one for each worker process. With
     `--exact` there are always `EXACT_SHARES`, and a worker process computes several of them."""
     num_ranks: int = 1
+    num_processes: int | None = None
+    """Number of worker processes of this rank; None if it has one for each of its shares."""
 
     @property
     def shares_here(self) -> int:
         """The number of shares of this rank."""
         return self.num_shares // self.num_ranks
+
+    @property
+    def processes_here(self) -> int:
+        """The number of worker processes of this rank."""
+        return min(self.num_processes or self.shares_here, self.shares_here)
 
     def check_batch_size(self, batch_size: int) -> None:
         """Check that each rank has something to compute in a step.
@@ -79,11 +86,12 @@ def computing_on(compute: Compute, resumed: RunFolder | None = None) -> Iterator
     with computing_as(choices), compute_settings(compute) as (device, precision):
         ranks = joined_ranks()
         num_ranks = 1 if ranks is None else ranks.num_ranks
-        num_shares = num_ranks * count_worker_processes(device)
+        num_processes = count_worker_processes(device)
+        num_shares = num_ranks * num_processes
         if compute.exact:
             _check_exact(device, num_ranks)
             num_shares = EXACT_SHARES
-        yield Machine(device, precision, num_shares, num_ranks)
+        yield Machine(device, precision, num_shares, num_ranks, num_processes)
 
 
 def _check_exact(device: torch.device, num_ranks: int) -> None:

@@ -74,7 +74,7 @@ def test_a_step_is_that_of_the_objective(job, measured):
         tokens = sum(batch.num_tokens for batches in steps for batch in batches)
         assert phase.tokens == tokens / plan.SAMPLED_STEPS
         assert phase.epochs == num_rows / source.rows_per_epoch
-        shares = [busiest_tokens(batches, 2) for batches in steps]
+        shares = [busiest_tokens(batches, num_shares=2, num_processes=2) for batches in steps]
         assert phase.busiest == sum(shares) / plan.SAMPLED_STEPS
 
 
@@ -130,6 +130,16 @@ def test_a_trial_is_done_by_all_processes(measured):
     # Weights, two moments, and gradients of each process, all in fp32.
     assert facts["memory"]["state"] == pytest.approx(facts["parameters"] * 4 * (1 + 2 + 2), rel=0.1)
     assert facts["memory"]["peak"] > facts["memory"]["state"]
+
+
+def test_with_exact_sums_a_process_computes_several_shares(job):
+    exact = replace(job, training=replace(job.training, exact=True, batch_size=24))
+    found = forecast(exact, seconds=0.01)
+    assert found.to_json()["processes"] == 2
+    # A process has half of the 12 shares, which have gradients of their own.
+    [phase] = [phase for phase in found.phases if phase.last is None]
+    assert phase.tokens / 2 <= phase.busiest < phase.tokens
+    assert found.state_bytes > 12 * 4 * found.parameters
 
 
 def test_what_does_not_fit_into_memory_is_not_tried(job, monkeypatch):

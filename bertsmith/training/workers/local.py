@@ -21,7 +21,6 @@ import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from multiprocessing.connection import Connection
 from typing import Any, Self
 
@@ -47,7 +46,7 @@ from bertsmith.training.optim import buffers_of, update_rules
 from bertsmith.training.update_rules.rule import rule_for
 from bertsmith.training.workers.exchange import Exchange
 from bertsmith.training.workers.protocol import BatchSize, Figures
-from bertsmith.training.workers.share import Plan, Share, to_figures
+from bertsmith.training.workers.share import Plan, Share, indices_by_process, to_figures
 
 STOP_SECONDS = 10.0
 """Seconds that a worker may take to end after it was asked to."""
@@ -94,12 +93,12 @@ class LocalWorkers:
         """Seconds spent in exchanges so far; on a GPU, which computes asynchronously, only the time
         to begin them."""
         self._held_out = held_out
-        self._num_processes = min(num_processes or plan.num_shares, plan.num_shares)
+        self.num_processes = min(num_processes or plan.num_shares, plan.num_shares)
         device = model.device
         self._storage = Storage(self.layout.size, plan.num_shares, dtype, buffers_of(plan.optim))
         num_bytes = self._storage.num_bytes
         # Other processes map the same file. A single process needs no file.
-        self._file = SharedFile(num_bytes) if self._num_processes > 1 else None
+        self._file = SharedFile(num_bytes) if self.num_processes > 1 else None
         if self._file is not None:
             memory = self._file.map()
         elif device.type == "cpu":
@@ -129,7 +128,7 @@ class LocalWorkers:
         self.processes: list[_WorkerProcess] = []
         """The worker processes besides this one."""
         self._threads_before = torch.get_num_threads()
-        self.is_complete = self._num_processes == 1
+        self.is_complete = self.num_processes == 1
         """Whether all worker processes are up and compute their own shares."""
 
     def __enter__(self) -> Self:
@@ -138,7 +137,7 @@ class LocalWorkers:
         self._threads_before = torch.get_num_threads()
         # With --exact a process has one thread, so that its sums have one order.
         threads_per_process = (
-            1 if self.plan.is_exact else self._threads_before // self._num_processes
+            1 if self.plan.is_exact else self._threads_before // self.num_processes
         )
         set_own_threads(max(1, threads_per_process))
         if self._file is not None:
@@ -294,11 +293,7 @@ class LocalWorkers:
     @property
     def _indices_by_process(self) -> list[range]:
         """The indices of the shares of each worker process; the first is this process."""
-        bounds = [
-            self.plan.num_shares * process // self._num_processes
-            for process in range(self._num_processes + 1)
-        ]
-        return [range(first, end) for first, end in pairwise(bounds)]
+        return indices_by_process(self.plan.num_shares, self.num_processes)
 
     def _poll_processes(self) -> None:
         """Let the other processes compute their shares, once all of them are up."""

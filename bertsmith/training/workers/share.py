@@ -8,6 +8,7 @@ the same weights as several processes.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -61,6 +62,16 @@ class Plan:
         There are `all_shares` ranges, numbered from 0.
         """
         return self.rank * self.num_shares + index
+
+
+def indices_by_process(num_shares: int, num_processes: int) -> list[range]:
+    """Return the indices of the shares of each worker process, which are neighbours.
+
+    >>> indices_by_process(12, 5)
+    [range(0, 2), range(2, 4), range(4, 7), range(7, 9), range(9, 12)]
+    """
+    bounds = [num_shares * process // num_processes for process in range(num_processes + 1)]
+    return [range(first, end) for first, end in pairwise(bounds)]
 
 
 class Share:
