@@ -74,13 +74,15 @@ CONDITIONS = (
     "quarter-hour) and `reviews-mini` (BERT-mini, as many steps, which take some 15 minutes on two "
     "idle cores of a fast processor) learned from the reviews of IMDB. `reviews-mini-1` has "
     "another seed and 15 minutes, `reviews-mini-2` a third seed and 4,000 steps. "
-    "`counted-vectors-zh` learned from 4 MB of the Chinese Wikipedia.",
+    "`counted-vectors-zh` learned from 4 MB of the Chinese Wikipedia. `reviews-bert-zh` is a "
+    "BERT-tiny like `reviews-bert`, with 12,000 tokens, that learned from these and from the "
+    "training texts of ChnSentiCorp that are no eval texts, without labels.",
     "Weights on disk: `counted-vectors` 4.1 MB, `counted-vectors-zh` 6.1 MB, `reviews-bert` 5.9 "
     "MB, `reviews-mini` 21.3 MB, all-MiniLM-L6-v2 90.9 MB. On SST-2, a linear head with 2,000 "
     "labels adds 0.4 MB, one with a corpus and 200 labels 2.7 MB. The mean of three fine-tuned "
     "models has the weights of three.",
     "The corpus beside our models is that of their pre-training: the same reviews, without labels. "
-    "For `counted-vectors-zh` it is the training texts of ChnSentiCorp that are no eval texts, "
+    "For the Chinese models it is the training texts of ChnSentiCorp that are no eval texts, "
     "without labels. It was read once for all ways of a model and a sample, so only the first of "
     "them has seconds.",
     "TF-IDF counts words and pairs of words, in Chinese characters and their pairs.",
@@ -105,7 +107,8 @@ CONDITIONS = (
     "million pairs, some 36 hours at its pace with 64 labels. So there it draws five pairs of "
     "either kind for each text (`--iterations 5`), which is 1,250 steps.",
     "Samples that were added on 2026-11-30 have no seconds, since other programs kept both cores "
-    "busy; those of SetFit, which used one core, and of CoNLL have some.",
+    "busy. Those of SetFit and of `reviews-bert-zh`, with one thread, and of CoNLL have some, which "
+    "are longer than on idle cores.",
 )
 """What a reader of the page must know of the models and of the measurement."""
 NUM_SEEDS = 3
