@@ -107,8 +107,8 @@ CONDITIONS = (
     "million pairs, some 36 hours at its pace with 64 labels. So there it draws five pairs of "
     "either kind for each text (`--iterations 5`), which is 1,250 steps.",
     "Samples that were added on 2026-11-30 have no seconds, since other programs kept both cores "
-    "busy. Those of SetFit and of `reviews-bert-zh`, with one thread, and of CoNLL have some, which "
-    "are longer than on idle cores.",
+    "busy. Those of SetFit and of `reviews-bert-zh`, with one thread, and of CoNLL have some, "
+    "which are longer than on idle cores.",
 )
 """What a reader of the page must know of the models and of the measurement."""
 NUM_SEEDS = 3
