@@ -10,7 +10,7 @@ from bertsmith.errors import InputError, option
 from bertsmith.system.counts import count_noun
 
 Errors = Literal["strict", "skip"]
-"""What to do about a line or row that cannot be read: raise an error, or skip and count it."""
+"""The treatment of a line or row that cannot be read: raise an error, or skip and count it."""
 
 _SKIP_ADVICE = f"or pass {option('errors', 'skip')} (what is skipped is counted)"
 

@@ -40,7 +40,7 @@ class TableWriter(ABC):
     """
 
     change = ""
-    """What the format cannot hold, and what replaces it, as the end of a sentence in `note`."""
+    """The end of a sentence in `note`: what the format cannot hold, and what replaces it."""
     num_changed = 0
 
     @abstractmethod

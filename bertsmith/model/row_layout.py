@@ -1,4 +1,4 @@
-"""What all layers share in a forward pass: the attention views and rotations of a packed row.
+"""The attention views and rotations of a packed row, which all layers share in a forward pass.
 
 A packed row has the tokens of several sequences one after another. A view says which keys each
 query sees, and computes attention; a rotation turns queries and keys by their positions (RoPE).

@@ -17,7 +17,7 @@ class ParameterSpec:
     name: str
     shape: torch.Size
     kind: Literal["matrix", "vector", "embedding"]
-    """What it is, by which its update rule is chosen: some rules are for matrices only."""
+    """The kind of parameter, which decides its update rule: some rules are for matrices only."""
     decay: bool
     """Whether weight decay applies."""
     fp32_only: bool = False

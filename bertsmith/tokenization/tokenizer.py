@@ -87,8 +87,9 @@ class Tokenizer(CallableTokenizer):
     default_tokens: ClassVar[Mapping[str, str]]
     """Special tokens by the names of their arguments."""
     adds_special_tokens: ClassVar[bool] = False
-    """What happens if no added tokens are given. If True, special tokens that `vocab` lacks get the
-    next ids, and [MASK] includes the white space before it. If False, `vocab` must have them."""
+    """The rule for a tokenizer that is built without added tokens. If True, special tokens that
+    `vocab` lacks get the next ids, and [MASK] includes the white space before it. If False, `vocab`
+    must have them."""
     pair_type_id: int = 1
     """The type id of a pair's second text."""
     num_separators: int = 1

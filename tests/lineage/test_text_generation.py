@@ -171,14 +171,25 @@ def write_gpt2_vocabulary(folder, bpe, vocab):
     (folder / "merges.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
-@pytest.mark.parametrize("has_old_files", [False, True])
-def test_tokens_added_to_gpt_2_are_found_in_texts_as_in_transformers(tmp_path, has_old_files):
+def tiny_gpt2_vocabulary():
+    """Return a BPE, and the ids of its pieces without the five special tokens of RoBERTa."""
     bpe = tiny_byte_bpe()
     pieces = [bpe.id_to_token(number) for number in range(5, bpe.vocab_size)]
-    vocab = {piece: number for number, piece in enumerate([*pieces, "<|endoftext|>"])}
+    return bpe, {piece: number for number, piece in enumerate([*pieces, "<|endoftext|>"])}
+
+
+def save_gpt2_with_added_tokens(folder):
+    """Save a tokenizer of transformers with two added tokens; return it, its BPE and vocabulary."""
+    bpe, vocab = tiny_gpt2_vocabulary()
     library = transformers.GPT2Tokenizer(vocab=vocab, merges=list(bpe.merges))
     library.add_tokens(["<user>", "river runs"])
-    library.save_pretrained(tmp_path)
+    library.save_pretrained(folder)
+    return library, bpe, vocab
+
+
+@pytest.mark.parametrize("has_old_files", [False, True])
+def test_tokens_added_to_gpt_2_are_found_in_texts_as_in_transformers(tmp_path, has_old_files):
+    library, bpe, vocab = save_gpt2_with_added_tokens(tmp_path)
     if has_old_files:  # transformers 4 listed added tokens in tokenizer_config.json
         added = json.loads((tmp_path / "tokenizer.json").read_text("utf-8"))["added_tokens"]
         config = json.loads((tmp_path / "tokenizer_config.json").read_text("utf-8"))
@@ -195,12 +206,7 @@ def test_tokens_added_to_gpt_2_are_found_in_texts_as_in_transformers(tmp_path, h
 @pytest.mark.parametrize("num_listed", [0, 1, 2])
 def test_tokens_that_only_the_config_of_gpt_2_lists_are_found(tmp_path, num_listed):
     """The list of tokenizer.json is completed by that of tokenizer_config.json."""
-    bpe = tiny_byte_bpe()
-    pieces = [bpe.id_to_token(number) for number in range(5, bpe.vocab_size)]
-    vocab = {piece: number for number, piece in enumerate([*pieces, "<|endoftext|>"])}
-    library = transformers.GPT2Tokenizer(vocab=vocab, merges=list(bpe.merges))
-    library.add_tokens(["<user>", "river runs"])
-    library.save_pretrained(tmp_path)
+    library, _, _ = save_gpt2_with_added_tokens(tmp_path)
     root = json.loads((tmp_path / "tokenizer.json").read_text("utf-8"))
     config = json.loads((tmp_path / "tokenizer_config.json").read_text("utf-8"))
     config["added_tokens_decoder"] = {
@@ -220,9 +226,7 @@ def test_tokens_that_only_the_config_of_gpt_2_lists_are_found(tmp_path, num_list
 @pytest.mark.parametrize("is_listed", [True, False])
 def test_tokens_added_to_gpt_2_by_early_transformers_keep_their_ids(tmp_path, is_listed):
     """Before 4.34 it wrote added_tokens.json, and named the special ones in another file."""
-    bpe = tiny_byte_bpe()
-    pieces = [bpe.id_to_token(number) for number in range(5, bpe.vocab_size)]
-    vocab = {piece: number for number, piece in enumerate([*pieces, "<|endoftext|>"])}
+    bpe, vocab = tiny_gpt2_vocabulary()
     write_gpt2_vocabulary(tmp_path, bpe, vocab)
     end = len(vocab)
     extra = {"<bot>": end + 2, "<user>": end + 1, "river runs": end}

@@ -21,7 +21,7 @@ from bertsmith.model.layers import FactorizedEmbeddings, TransformerLayer
 from bertsmith.system.bounds import check_choice
 
 Shared = Literal["all", "attention", "feed_forward", "none"]
-"""What layers share; see `AlbertConfig.shared`."""
+"""The parts that layers share (`AlbertConfig.shared`)."""
 
 SHARED_PARTS = {
     "attention": ("attention", "attention_norm"),
