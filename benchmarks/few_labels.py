@@ -106,7 +106,7 @@ CONDITIONS = (
     "1,267 steps of 16 pairs, some 23 minutes of a core. With 2,000 labels these would be two "
     "million pairs, some 36 hours at its pace with 64 labels. So there it draws five pairs of "
     "either kind for each text (`--iterations 5`), which is 1,250 steps.",
-    "Samples that were added on 2026-11-30 have no seconds, since other programs kept both cores "
+    "The samples that were added last have no seconds, since other programs kept both cores "
     "busy. Those of SetFit and of `reviews-bert-zh`, with one thread, and of CoNLL have some, "
     "which are longer than on idle cores.",
 )
