@@ -34,7 +34,7 @@ CUT_NOTES: dict[LongTexts, tuple[str, str]] = {
     ),
 }
 TOO_LONG_NOTE = (
-    "longer than {} tokens and cannot be predicted "
+    "only right answers that are longer than {} tokens and cannot be predicted "
     "('bertsmith finetune answer --max-answer-length')"
 )
 THRESHOLD_NAMES = {INFINITE_SCORE: "none", -INFINITE_SCORE: "below all"}
@@ -174,13 +174,15 @@ class AnswerReport(Report):
             ),
             *line_with_count(
                 self.num_too_long,
-                f"right answer is {TOO_LONG_NOTE.format(self.max_answer_length)}",
-                f"right answers are {TOO_LONG_NOTE.format(self.max_answer_length)}",
+                f"question has {TOO_LONG_NOTE.format(self.max_answer_length)}",
+                f"questions have {TOO_LONG_NOTE.format(self.max_answer_length)}",
             ),
             *line_with_count(
                 self.num_inside_token,
-                "right answer begins or ends inside a token; predicted answers are whole tokens",
-                "right answers begin or end inside a token; predicted answers are whole tokens",
+                "question has only right answers that begin or end inside a token; predicted "
+                "answers are whole tokens",
+                "questions have only right answers that begin or end inside a token; predicted "
+                "answers are whole tokens",
             ),
             *line_with_count(
                 self.num_empty,
@@ -231,7 +233,8 @@ def summarize_answers(
             probabilities are given, else that of SQuAD 1.1.
         no_answer_probs: one for each question.
         threshold: answers with a higher no-answer probability count as empty; "best" takes the
-            threshold of the best F1, moved by `with_margin`. None keeps all answers.
+            threshold of the best F1, moved by `with_margin`, and needs protocol 2.0 with
+            probabilities. None keeps all answers.
         order: the indices of the questions, in the order in which those with equal probabilities
             are taken to find the best threshold; None keeps their order.
         lowest: the threshold to report if it is best to keep no answer.
@@ -247,7 +250,8 @@ def summarize_answers(
         for name, scores in (("exact", pairs.column(0)), ("f1", pairs.column(1))):
             best[name] = questions.find_best_threshold(scores, no_answer_probs, ranks, lowest)
     if threshold == "best":
-        threshold = with_margin(best["f1"].threshold, no_answer_probs or ()) if best else 0.0
+        assert no_answer_probs is not None and best
+        threshold = with_margin(best["f1"].threshold, no_answer_probs)
     num_unanswered = None
     if no_answer_probs is not None and threshold is not None:
         pairs = questions.with_threshold(pairs, no_answer_probs, threshold)

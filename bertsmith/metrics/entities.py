@@ -155,7 +155,7 @@ class TagReport(Report):
             (row_title, "precision", "recall", "F1", "gold", "predicted", "right"),
             [
                 (
-                    row.label or "-",
+                    row.label or "-",  # the labels B and I name no type
                     f"{row.precision:.4f}",
                     f"{row.recall:.4f}",
                     f"{row.f1:.4f}",

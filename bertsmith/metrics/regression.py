@@ -94,7 +94,10 @@ class NumberReport(Report, ReadingCounts):
 
     @classmethod
     def of(cls, true: Numbers, predicted: Numbers, **counts: Any) -> Self:
-        """Compute the scores of predicted numbers; both arrays are float64 `[texts]`."""
+        """Compute the scores of predicted numbers; both arrays are float64 `[texts]`.
+
+        `counts` are the fields of `ReadingCounts`.
+        """
         return cls(
             pearson=pearson(true, predicted),
             spearman=spearman(true, predicted),
@@ -130,7 +133,10 @@ class SimilarityReport(Report, ReadingCounts):
 
     @classmethod
     def of(cls, scores: Numbers, cosines: Numbers, **counts: Any) -> Self:
-        """Compare gold `scores` with `cosines`; both arrays are float64 `[pairs]`."""
+        """Compare gold `scores` with `cosines`; both arrays are float64 `[pairs]`.
+
+        `counts` are the fields of `ReadingCounts`.
+        """
         true, predicted = scores == 1, cosines >= 0.5  # for scores that are 0 or 1
         is_binary = np.isin(scores, (0, 1)).all()
         f1 = 2 * (true & predicted).sum() / max((true.sum() + predicted.sum()), 1)

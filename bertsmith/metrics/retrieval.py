@@ -59,7 +59,7 @@ class RetrievalReport(Report, ReadingCounts):
                 for rank, value in self.recall.items()
             ),
             ScoreLine("MRR", self.mrr, about_mrr),
-            *self.notes(lacking="texts or score"),
+            *self.notes(lacking="texts"),
         ]
 
 

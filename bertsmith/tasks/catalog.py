@@ -65,7 +65,7 @@ def task_of_folder(folder: ModelFolder) -> type[Task[Any, Any]] | None:
         if "task" not in stored and folder.files.has(MODULES_FILE):
             name = "embed"
         return task_named(name) if name in TASKS else None
-    if stored.get(MEMBERS):
+    if stored.get(MEMBERS):  # the names of the other models of an average
         return _task_in(AVERAGED)
     if folder.family.config.writes_labels:  # a T5, whose head is "classify" or "regress"
         return _task_in(TEXT_TO_TEXT[head])

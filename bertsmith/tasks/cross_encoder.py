@@ -22,9 +22,6 @@ SUPPORTED_ACTIVATIONS: Mapping[str, Activation] = {"Identity": "identity", "Sigm
 SHOWN_CHARACTERS = 60
 """Characters that a message shows of a wrong value."""
 
-SOFTMAX = "torch.nn.modules.activation.Softmax"
-"""Name of the softmax in the files of a CrossEncoder."""
-
 MODEL_KEY = "sentence_transformers"
 """Entry of config.json that holds the function in version 4."""
 
@@ -76,15 +73,18 @@ def check_softmax(files: SmallFiles, config: Mapping[str, Any]) -> None:
         CheckpointError: the folder names another function, or a prompt for every text.
     """
     function = _read_function(files, config)
-    if function is None or str(function.name) == SOFTMAX or config.get("problem_type") is not None:
+    if function is None or config.get("problem_type") is not None:
         return
-    if _to_activation(files, function) == "sigmoid":
+    name = _torch_class(function)
+    if name == "Sigmoid":
         raise CheckpointError(
             f"{files.path(function.file)}: {function.key} asks for a sigmoid of each of several "
             "outputs, but transformers computes a softmax of all. Write into config.json which is "
             'right: "problem_type": "multi_label_classification" if a text may have several '
             'labels, "single_label_classification" if it has one.'
         )
+    if name not in ("Softmax", "Identity"):
+        raise _unsupported(files, function, allowed="Softmax")
 
 
 def _read_function(files: SmallFiles, config: Mapping[str, Any]) -> _NamedFunction | None:
@@ -122,17 +122,32 @@ def is_cross_encoder(files: SmallFiles, config: Mapping[str, Any]) -> bool:
 
 
 def _to_activation(files: SmallFiles, function: _NamedFunction) -> Activation:
-    """Convert the name of a class in torch.nn, such as "torch.nn.modules.activation.Sigmoid".
+    """Convert the function of a model with one output.
 
     Raises:
         CheckpointError: the function is not supported.
     """
-    module, _, class_name = str(function.name).rpartition(".")
-    if class_name in SUPPORTED_ACTIVATIONS and module.startswith("torch.nn"):
+    class_name = _torch_class(function)
+    if class_name in SUPPORTED_ACTIVATIONS:
         return SUPPORTED_ACTIVATIONS[class_name]
-    raise CheckpointError(
+    raise _unsupported(files, function, allowed="Sigmoid")
+
+
+def _torch_class(function: _NamedFunction) -> str:
+    """Return the class in torch.nn that is named, such as Sigmoid; empty for other names.
+
+    >>> _torch_class(_NamedFunction("config.json", "key", "torch.nn.modules.activation.Sigmoid"))
+    'Sigmoid'
+    """
+    module, _, class_name = str(function.name).rpartition(".")
+    return class_name if module.startswith("torch.nn") else ""
+
+
+def _unsupported(files: SmallFiles, function: _NamedFunction, *, allowed: str) -> CheckpointError:
+    """Build the error for a function that is neither the identity nor `allowed`."""
+    return CheckpointError(
         f"{files.path(function.file)}: {function.key} is "
-        f"{json.dumps(function.name)[:SHOWN_CHARACTERS]}; allowed are torch.nn.Sigmoid and "
+        f"{json.dumps(function.name)[:SHOWN_CHARACTERS]}; allowed are torch.nn.{allowed} and "
         "torch.nn.Identity. Write torch.nn.Identity, and apply your function to the model's "
         "outputs yourself."
     )

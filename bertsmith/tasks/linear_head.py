@@ -131,9 +131,15 @@ def _check(file: Path, tensors: Mapping[str, Tensor], hidden_size: int, num_outp
     Raises:
         CheckpointError: they are not those of a head for a model with these sizes.
     """
-    types = {name: tensor.dtype for name, tensor in tensors.items()}
-    if types not in (TENSORS, TENSORS | CORPUS_TENSORS):
-        raise _damaged(file, f"it holds {', '.join(sorted(types)) or 'nothing'}")
+    expected = TENSORS | CORPUS_TENSORS if "token_weights" in tensors else TENSORS
+    if tensors.keys() != expected.keys():
+        raise _damaged(file, f"it holds {', '.join(sorted(tensors)) or 'nothing'}")
+    for name, dtype in expected.items():
+        if tensors[name].dtype != dtype:
+            raise _damaged(file, f"{name} has the type {tensors[name].dtype}, not {dtype}")
+    for name in ("ngram_keys", "special_ids", "corpus_ngram_keys"):  # those of any length
+        if name in tensors and tensors[name].dim() != 1:
+            raise _damaged(file, f"{name} has {tensors[name].dim()} dimensions, not 1")
     num_ngrams = len(tensors["ngram_keys"])
     shapes = {
         "vector_weights": [hidden_size, num_outputs],
@@ -142,7 +148,6 @@ def _check(file: Path, tensors: Mapping[str, Tensor], hidden_size: int, num_outp
         "ngram_idf": [num_ngrams],
         "ngram_weights": [num_ngrams, num_outputs],
         "vocab_size": [1],
-        "special_ids": [len(tensors["special_ids"])],
     }
     _check_shapes(file, tensors, shapes)
     if "token_weights" in tensors:

@@ -6,7 +6,7 @@ whose probability reaches the threshold.
 
 import json
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -32,11 +32,21 @@ from bertsmith.tasks.probabilities import sigmoid
 from bertsmith.tasks.row_means import mean_over_rows
 from bertsmith.tasks.scoring import Outcome, PredictionCounts
 from bertsmith.tasks.soft_targets import soft_binary_loss
+from bertsmith.tasks.stored_settings import AllowedValue, check_stored_settings
 from bertsmith.tasks.texts import LabelTask
 from bertsmith.training.objective import LossTerm
 
 MIN_PROBABILITY = 2.0**-54
-"""Smallest probability in the loss; smaller ones count as this. 1 minus it is 1 in fp64."""
+"""Smallest probability in the loss; smaller ones count as this, so that the loss is finite. The
+probability that a label is absent, 1 - p in fp64, is 0 or at least 2**-53, twice this number."""
+ALLOWED_IN_MULTI_LABEL: Mapping[str, AllowedValue] = {
+    "threshold": (
+        lambda value: type(value) is float and 0 < value < 1,
+        "a number above 0, below 1",
+    ),
+}
+"""Allowed values of settings in config.json that other tasks allow more values of: for each, a
+function that checks a value, and the allowed values in words."""
 
 
 class MultiLabelAccumulator(PredictionCounts):
@@ -55,7 +65,7 @@ class MultiLabelAccumulator(PredictionCounts):
         task = self.task
         self.are_pairs |= are_pairs(examples)
         true = label_flags(examples, task.labels, task.label_separator, self.path)
-        values = task.label_values
+        values = task.label_values  # predictions have labels of the type that they had in training
         predicted = np.array([[value in row.labels for value in values] for row in predictions])
         self.decisions += LabelCounts.of(true, predicted)
         probabilities = np.array([list(row.probabilities.values()) for row in predictions])
@@ -97,6 +107,12 @@ class MultiLabel(LabelTask[LabelsPrediction]):
 
     @classmethod
     def restore(cls, loaded: LoadedModel) -> Self:
+        """Restore the task from its folder.
+
+        Raises:
+            CheckpointError: a setting in config.json has a value that is not allowed.
+        """
+        check_stored_settings(loaded, ALLOWED_IN_MULTI_LABEL)
         names = loaded.model.task_settings.get("label_columns")
         label_columns = None  # also if config.json has a value of another type
         if isinstance(names, list) and all(isinstance(name, str) for name in names):

@@ -12,9 +12,9 @@ from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from math import inf, isnan
+from math import inf, isfinite
 from pathlib import Path
-from typing import Any, ClassVar, Self, get_args
+from typing import Any, ClassVar, Literal, Self, get_args
 
 import numpy as np
 import torch
@@ -97,7 +97,8 @@ class AnswerAccumulator(PredictionCounts):
             languages with spaces.
         may_abstain: whether the model may give no answer.
         threshold: no-answer score above which an answer counts as "no answer"; if None and the
-            model may abstain, the best threshold for these questions is used.
+            model may abstain, the best threshold for these questions is used, or 0 if all of them
+            have an answer.
         long_texts: treatment of passages that were too long.
         max_answer_length: largest number of tokens of a predicted answer.
     """
@@ -159,12 +160,17 @@ class AnswerAccumulator(PredictionCounts):
         """Compute all scores, by the rules of SQuAD 2.0 if a question has no answer, else 1.1."""
         has_unanswerable = self.questions.has_unanswerable
         needs_threshold = has_unanswerable or self.may_abstain
+        threshold: float | Literal["best"] | None = self.threshold
+        if threshold is None and self.may_abstain:
+            # Without unanswerable questions the best threshold would keep all answers, and tell
+            # nothing of others. At 0 the likelier one of "no answer" and the best span is given.
+            threshold = "best" if has_unanswerable else 0.0
         report = summarize_answers(
             self.questions,
             protocol="2.0" if has_unanswerable else "1.1",
             # Differences of logits, which are compared with thresholds as probabilities are.
             no_answer_probs=self.no_answer_scores if needs_threshold else None,
-            threshold="best" if self.may_abstain and self.threshold is None else self.threshold,
+            threshold=threshold,
             lowest=-INFINITE_SCORE,  # a threshold below all differences of logits
         )
         return replace(
@@ -228,8 +234,9 @@ class Answer(Task[Question, AnswerPrediction]):
                 f"{option('threshold')}: found {self.threshold}, but this model always answers. "
                 "Leave it out, or give may_abstain=True too."
             )
-        if not isinstance(self.threshold, int | float) or isnan(self.threshold):
-            raise SettingError("threshold", self.threshold, "a number")
+        # Finite, since config.json, to which it is saved, has no other numbers.
+        if not isinstance(self.threshold, int | float) or not isfinite(self.threshold):
+            raise SettingError("threshold", self.threshold, "a finite number")
 
     @classmethod
     def check_train(cls, examples: Sequence[Question], settings: AnswerSettings) -> None:
@@ -339,8 +346,10 @@ class Answer(Task[Question, AnswerPrediction]):
             ),
             *line_with_count(
                 num_inside_token,
-                "answer begins or ends inside a token; predicted answers are whole tokens",
-                "answers begin or end inside a token; predicted answers are whole tokens",
+                "question has only answers that begin or end inside a token; predicted answers are "
+                "whole tokens",
+                "questions have only answers that begin or end inside a token; predicted answers "
+                "are whole tokens",
             ),
             *line_with_count(
                 labels.num_cut,

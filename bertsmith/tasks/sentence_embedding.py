@@ -146,9 +146,11 @@ def as_cosines(scores: ScoresT, limits: ScoreRange) -> ScoresT:
 
 
 def range_of_file(scores: Sequence[float] | NDArray[np.float64]) -> ScoreRange:
-    """Return the two scores of a file that stand for the cosines 0 and 1 (`score_range`).
+    """Return the two scores of a file that stand for the cosines 0 and 1.
 
-    If all scores are equal, they are taken for cosines, and the result is 0 and 1.
+    They are those of the function `score_range`: 0 and 1, or the lowest and the highest score if
+    one is above 1 or below -1. That function refuses scores that are all equal; here they are taken
+    for cosines.
     """
     low, high = float(min(scores)), float(max(scores))
     return (0.0, 1.0) if low == high else score_range([low, high])

@@ -46,8 +46,7 @@ def contrastive_loss(group: RelatedVectors) -> Tensor:
 # correlation of 0.710 with this loss, and of 0.697 with CoSENT.
 def cosine_loss(group: RelatedVectors) -> Tensor:
     """Compute the squared errors of the cosines (Reimers & Gurevych 2019, section 3)."""
-    assert group.target_cosines is not None
-    return (group.cosines - group.target_cosines).square().sum()
+    return (group.cosines - _target_cosines(group)).square().sum()
 
 
 def cosent_loss(group: RelatedVectors) -> Tensor:
@@ -83,15 +82,29 @@ def angle_loss(group: RelatedVectors) -> Tensor:
 
 def _order_loss(similarities: Tensor, group: RelatedVectors) -> Tensor:
     """Compute the loss of `cosent_loss` for any similarities, fp32 `[examples]`."""
-    assert group.target_cosines is not None
     # The targets have the order of the scores, and only their order counts.
-    scaled, targets = similarities / group.temperature, group.target_cosines
+    scaled, targets = similarities / group.temperature, _target_cosines(group)
     # [examples i, examples j], of which only the pairs count where i has the higher score.
     differences = scaled - scaled[:, None]
     is_higher = targets[:, None] > targets
     exponents = differences.masked_fill(~is_higher, -torch.inf).flatten()
     # One more exponent, 0, is the 1 in log(1 + ...).
     return len(group) * F.pad(exponents, (1, 0)).logsumexp(0)
+
+
+def _target_cosines(group: RelatedVectors) -> Tensor:
+    """Return the cosines that the scores ask for, fp32 `[examples]`.
+
+    Raises:
+        ConfigError: there are no scores. The reader of the examples refuses a file without scores
+            for these losses, but not if they are parts of a loss of the user's own.
+    """
+    if group.target_cosines is None:
+        raise ConfigError(
+            f"{option('loss')}: found a loss that learns from scores, but the examples have none. "
+            "Give pairs with scores, or a loss such as contrastive."
+        )
+    return group.target_cosines
 
 
 @dataclass(frozen=True)
@@ -159,7 +172,7 @@ def load_vector_loss(name: str) -> VectorLoss:
 
 @dataclass(frozen=True)
 class CheckedLoss:
-    """A loss of the user's own, whose result is checked to be one number."""
+    """A loss of the user's own, whose result is checked to be a scalar."""
 
     name: str
     function: VectorLoss
@@ -168,15 +181,15 @@ class CheckedLoss:
         """Compute the loss.
 
         Raises:
-            ConfigError: the function did not return a tensor of one number.
+            ConfigError: the function did not return a scalar, a tensor without dimensions.
         """
         loss = self.function(group)
-        if not isinstance(loss, Tensor) or loss.dim():  # a scalar has no dimension
+        if not isinstance(loss, Tensor) or loss.dim():
             is_tensor = isinstance(loss, Tensor)
             found = f"a tensor {list(loss.shape)}" if is_tensor else type(loss).__name__
             raise ConfigError(
-                f"{option('loss', self.name)}: returned {found}; allowed is a tensor of one "
-                "number. Return the loss summed over the examples, such as losses.sum(), or a mean "
-                "times len(group)."
+                f"{option('loss', self.name)}: returned {found}; allowed is a scalar, a tensor "
+                "without dimensions. Return the loss summed over the examples, such as "
+                "losses.sum(), or a mean times len(group)."
             )
         return loss

@@ -15,7 +15,7 @@ SHOWN_NUMBERS = 8
 """Number of values of a vector that a notebook shows."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False)  # arrays have no single result of ==
 class TextVector:
     """The vector of a text, fp32 `[hidden]`."""
 
@@ -39,7 +39,7 @@ class TextVector:
         return html_lines([f"{count_noun(len(self.vector), 'number')}: {numbers} …"])
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Vectors:
     """The vectors of an example's texts, fp32 `[texts, hidden]`, in their order.
 

@@ -291,6 +291,11 @@ def test_pairs_of_texts_are_refused(settings, tmp_path):
 def test_weights_of_tokens_that_do_not_fit_the_vocabulary_are_refused(settings):
     finetune_linear(Classify, settings)
     file = settings.out / LINEAR_HEAD_FILE
-    write_safetensors(file, read_safetensors(file) | {"token_weights": torch.zeros(3, 2)})
-    with refuses(CheckpointError, LINEAR_HEAD_FILE, "token_weights"):
-        load(settings.out, device="cpu")
+    tensors = read_safetensors(file)
+    for name, tensor in (
+        ("token_weights", torch.zeros(3, 2)),
+        ("corpus_ngram_keys", torch.tensor(3)),
+    ):
+        write_safetensors(file, tensors | {name: tensor})
+        with refuses(CheckpointError, LINEAR_HEAD_FILE, name):
+            load(settings.out, device="cpu")

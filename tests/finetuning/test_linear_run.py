@@ -297,17 +297,20 @@ def damaged(settings):
 
 @pytest.mark.same_on_all_computers
 @pytest.mark.parametrize(
-    ("name", "tensor"),
+    ("name", "tensor", "told"),
     [
-        ("bias", torch.zeros(3)),
-        ("bias", torch.full((2,), torch.nan)),
-        ("vector_weights", torch.zeros(23, 2)),
-        ("ngram_keys", torch.zeros(4, dtype=torch.int64)),
-        ("more", torch.zeros(1)),
+        ("bias", torch.zeros(3), "bias has the shape [3], not [2]"),
+        ("bias", torch.full((2,), torch.nan), "NaN"),
+        ("bias", torch.zeros(2, dtype=torch.bfloat16), "bias has the type torch.bfloat16"),
+        ("vector_weights", torch.zeros(23, 2), "vector_weights has the shape [23, 2]"),
+        ("ngram_keys", torch.zeros(4, dtype=torch.int64), "shape"),
+        ("ngram_keys", torch.tensor(4), "ngram_keys has 0 dimensions, not 1"),
+        ("special_ids", torch.tensor(4), "special_ids has 0 dimensions, not 1"),
+        ("more", torch.zeros(1), "it holds bias, more, "),
     ],
 )
-def test_a_head_that_does_not_fit_is_refused(damaged, name, tensor):
-    with refuses(CheckpointError, LINEAR_HEAD_FILE, worded=False):
+def test_a_head_that_does_not_fit_is_refused(damaged, name, tensor, told):
+    with refuses(CheckpointError, LINEAR_HEAD_FILE, told, worded=False):
         damaged(**{name: tensor})
 
 

@@ -144,11 +144,11 @@ def test_a_sigmoid_of_each_of_several_outputs_asks_which_is_meant(chooser, place
 def test_several_outputs_as_they_are_and_their_softmax_are_read(chooser):
     change(chooser, NEW, activation_fn=None)
     before = load(chooser, device="cpu")(*PAIR)
-    for name in (IDENTITY, "torch.nn.modules.activation.Softmax"):
+    for name in (IDENTITY, "torch.nn.modules.activation.Softmax", "torch.nn.Softmax"):
         change(chooser, NEW, activation_fn=name)
         assert load(chooser, device="cpu")(*PAIR) == before
     change(chooser, NEW, activation_fn="torch.nn.modules.activation.Tanh")
-    with refuses(CheckpointError, f"{NEW}: ", "Tanh"):
+    with refuses(CheckpointError, f"{NEW}: ", "Tanh", "torch.nn.Softmax and torch.nn.Identity"):
         load(chooser)
 
 

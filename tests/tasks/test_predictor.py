@@ -66,6 +66,12 @@ def test_records_texts_and_examples_give_the_same(load, head):
     assert predictor.encode(["a film", ("a", "film")]).shape == (2, 24)
 
 
+@pytest.mark.parametrize("head", RECORDS)
+def test_a_prediction_is_found_in_a_list(load, head):
+    first, second = load(head).predict([RECORDS[head][2]] * 2)
+    assert second in [first, second] and second in [first, None, second]
+
+
 def test_a_text_that_is_the_name_of_a_file_brings_a_warning(load, tmp_path):
     predictor = load("classify")
     file, word = tmp_path / "texts.csv", Path("film")
@@ -274,7 +280,7 @@ def test_options_that_cannot_be_met(load, head, option, value):
 
 
 def test_a_threshold_and_a_length_are_numbers(load, tmp_path):
-    for threshold in ("0.5", float("nan")):
+    for threshold in ("0.5", float("nan"), float("inf")):
         with refuses(ConfigError, "threshold", str(threshold)):
             load("answer").with_options(threshold=threshold, may_abstain=True)
     folder = load("classify").save(tmp_path / "m")

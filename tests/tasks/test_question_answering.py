@@ -62,6 +62,15 @@ def question(context, *answers, asked="the film ?"):
     return Question("q", asked, context, tuple(RightAnswer(a, context.index(a)) for a in answers))
 
 
+def test_the_likelier_one_wins_where_all_scored_questions_have_an_answer():
+    asked = [question("a good film", "good"), question("a film", "film")]
+    task = Finder(may_abstain=True, null=3.5)  # without a threshold, as in training
+    accumulator = task.accumulator("questions")
+    accumulator.add(asked, predict(task, asked))  # no answer has a score of 1, and of 7
+    report = accumulator.result()
+    assert (report.threshold, report.num_unanswered, report.best_f1) == (0.0, 2, None)
+
+
 def test_no_answer_is_given_above_the_threshold():
     asked = [question("a good film"), question("a lovely film"), question("a film")]
     # The best spans have 6, 8 and 0; no answer has 7.
@@ -265,7 +274,8 @@ def test_answers_that_are_too_long_are_counted_in_training_and_evaluation():
     assert "--max-answer-length 32 allows all" in as_flags(notes)
     accumulator = task.accumulator("questions")
     accumulator.add(questions, task.predict(tiny_model("answer"), encoded, questions))
-    assert "2 right answers are longer than 30 tokens" in str(accumulator.result())
+    told = "2 questions have only right answers that are longer than 30 tokens"
+    assert told in str(accumulator.result())
     assert "longer than" not in " ".join(Answer(max_answer_length=32).notes(questions, encoded))
 
 
@@ -278,12 +288,12 @@ def test_answers_inside_tokens_are_counted_in_training_and_evaluation():
     questions = [*inside, *whole, either, aside, question("a film")]
     task = Answer()
     encoded = task.encode(tiny_tokenizer(), questions, 37, labelled=True)
-    note = "begin or end inside a token; predicted answers are whole tokens"
-    assert f"2 answers {note}" in task.notes(questions, encoded)
+    note = "answers that begin or end inside a token; predicted answers are whole tokens"
+    assert f"2 questions have only {note}" in task.notes(questions, encoded)
     accumulator = task.accumulator("questions")
     accumulator.add(questions, task.predict(tiny_model("answer"), encoded, questions))
     report = accumulator.result()
-    assert f"2 right answers {note}" in str(report)
+    assert f"2 questions have only right {note}" in str(report)
     assert report.to_json()["num_inside_token"] == 2
 
 

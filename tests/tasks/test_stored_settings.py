@@ -41,7 +41,7 @@ def save(tmp_path):
     ("classify", "stride", float("nan"), "a number"),
     ("classify", "label_kind", ["int"], "int, float, bool"),
     ("classify", "pairs", 1, "true or false"),
-    ("multi_label", "threshold", "0.7", "a number"),
+    ("multi_label", "threshold", "0.7", "a number"), ("multi_label", "threshold", 1, "below 1"),
     ("multi_label", "label_separator", "", "text, such as ','"),
     ("tag", "scheme", "BIO", "IOB2"),
     ("tag", "split", ["words"], "characters"),

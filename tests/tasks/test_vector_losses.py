@@ -152,6 +152,13 @@ def test_matryoshka_adds_the_losses_of_the_first_numbers():
             MatryoshkaLoss(contrastive_loss, dims)(group_of(*parts))
 
 
+@pytest.mark.same_on_all_computers
+@pytest.mark.parametrize("loss", [cosine_loss, cosent_loss, angle_loss])
+def test_a_loss_that_learns_from_scores_needs_them(loss):
+    with refuses(ConfigError, "--loss", "scores", "contrastive"):
+        MatryoshkaLoss(loss, dims=(5,))(group_of(vectors(5, 0), vectors(5, 1)))
+
+
 def test_a_group_has_the_roles_of_the_texts(tmp_path):
     """Rows of unequal lengths are sorted in the batch, and may have any number of negatives."""
     path = tmp_path / "a.jsonl"

@@ -20,8 +20,8 @@ class VectorLossEntry:
     """The function of a loss, its help text, and the examples that it needs."""
 
     implementation: str
-    """The function, as "module:function". It takes the vectors of a group of examples, and returns
-    the loss as a number."""
+    """The function, as "module:function". It takes a `RelatedVectors`, the vectors and scores of a
+    group of examples, and returns the loss summed over the group, a scalar tensor."""
     summary: str = ""
     """Sentence for `--help` on what the loss teaches."""
     kind: Literal["pairs", "scored"] | None = None
