@@ -156,13 +156,23 @@ class DistillPretrainingRun(Run[ResolvedDistillation, tuple[dict[str, Any], Pret
         teacher_fingerprint = fingerprint(teacher)
         student, made_of = _load_student(settings, teacher, tokenizer)
         corpus = Corpus.open(job.corpus)
-        check_vocabularies(settings.teacher, tokenizer, corpus.directory, corpus.tokenizer())
-        if job.pretraining.max_length > teacher.config.max_length:
-            raise ConfigError(
-                f"{option('pretraining.max_length')}: found {job.pretraining.max_length}; the "
-                f"teacher {settings.teacher} reads {teacher.config.max_length} tokens. Pass "
-                f"{option('max_length', teacher.config.max_length)} or less."
-            )
+        check_vocabularies(
+            settings.teacher,
+            tokenizer,
+            corpus.directory,
+            corpus.tokenizer(),
+            advice=f"Build the corpus with {option('tokenizer', settings.teacher)}.",
+        )
+        readers = {
+            f"teacher {settings.teacher}": teacher.config.max_length,
+            f"student {settings.start}": student.config.max_length,
+        }
+        for name, longest in readers.items():
+            if job.pretraining.max_length > longest:
+                raise ConfigError(
+                    f"{option('pretraining.max_length')}: found {job.pretraining.max_length}; the "
+                    f"{name} reads {longest} tokens. Pass {option('max_length', longest)} or less."
+                )
         # Micro-batches are sized for the teacher, which also computes each of them.
         config = resolve_pretraining(
             job.as_pretrain_job,

@@ -11,7 +11,7 @@ from typing import Any
 
 from bertsmith.distillation.objective import DistillationWeights
 from bertsmith.distillation.settings import StudentSettings
-from bertsmith.errors import CheckpointError, ConfigError, option
+from bertsmith.errors import CheckpointError, ConfigError, as_arguments, option
 from bertsmith.model.bert import BertModel
 from bertsmith.model.config import BertConfig
 from bertsmith.model.layer_choice import choose_layers
@@ -66,24 +66,31 @@ def check_widths(settings: StudentSettings, student: BertConfig, teacher: BertCo
 
 
 def check_vocabularies(
-    teacher: Path, teacher_tokenizer: Tokenizer, student: Path, student_tokenizer: Tokenizer
+    teacher: Path,
+    teacher_tokenizer: Tokenizer,
+    other: Path,
+    other_tokenizer: Tokenizer,
+    advice: str = "Use a student with the teacher's vocabulary, or the teacher's own layers.",
 ) -> None:
-    """Refuse a student whose vocabulary is not the teacher's.
+    """Refuse a student, or a corpus, whose vocabulary is not the teacher's.
+
+    Args:
+        other: the folder of the student or the corpus.
+        advice: a sentence for the message; by default the one for a student.
 
     Raises:
         CheckpointError: the vocabularies differ; the message names a difference.
     """
     # A fingerprint is a hash of a tokenizer's vocabulary and settings.
-    if teacher_tokenizer.fingerprint == student_tokenizer.fingerprint:
+    if teacher_tokenizer.fingerprint == other_tokenizer.fingerprint:
         return
-    difference = first_difference(teacher_tokenizer, student_tokenizer) or (
-        f"{student_tokenizer.vocab_size:,} and {teacher_tokenizer.vocab_size:,} tokens"
-        if student_tokenizer.vocab_size != teacher_tokenizer.vocab_size
+    difference = first_difference(teacher_tokenizer, other_tokenizer) or (
+        f"{other_tokenizer.vocab_size:,} and {teacher_tokenizer.vocab_size:,} tokens"
+        if other_tokenizer.vocab_size != teacher_tokenizer.vocab_size
         else "an added token differs"
     )
     raise CheckpointError(
-        f"{student}: its vocabulary is not that of the teacher {teacher} "
-        f"({difference}). Use a student with the teacher's vocabulary, or the teacher's own layers."
+        f"{other}: its vocabulary is not that of the teacher {teacher} ({difference}). {advice}"
     )
 
 
@@ -95,6 +102,6 @@ def distillation_facts(settings: StudentSettings, fingerprint: str, made_of: str
     return {
         "teacher": str(settings.teacher),
         "teacher_sha256": fingerprint,
-        "made_of": made_of,
+        "made_of": as_arguments(made_of),
         **asdict(loss_weights(settings)),
     }

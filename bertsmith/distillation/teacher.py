@@ -44,7 +44,7 @@ class Teacher(Protocol):
         ...
 
     def narrow_vocabulary(self, used: VocabularySubset) -> None:
-        """Prepare for batches whose token ids count the tokens of this subset of the vocabulary."""
+        """Prepare for batches whose token ids are positions in this subset of the vocabulary."""
         ...
 
 
@@ -78,6 +78,7 @@ class LiveTeacher:
             return TeacherOutput(outputs, last_layer.vectors(batch) if self.hidden else None)
 
     def narrow_vocabulary(self, used: VocabularySubset) -> None:
+        """Keep only the subset's rows of the model's word embedding, before training begins."""
         used.shrink(self.model)
 
 
@@ -91,7 +92,8 @@ def fingerprint(model: BertModel, pooling: str = "mean") -> str:
     digest = hashlib.sha256(json.dumps(asdict(model.config), sort_keys=True).encode())
     for name, value in sorted(model.state_dict().items()):
         digest.update(name.encode())
-        digest.update(value.detach().cpu().contiguous().numpy())
+        # As bytes, since numpy has no bf16.
+        digest.update(value.detach().cpu().reshape(-1).view(torch.uint8).numpy())
     if pooling != "mean":
         digest.update(pooling.encode())
     return digest.hexdigest()

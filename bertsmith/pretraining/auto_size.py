@@ -48,7 +48,7 @@ class SizeChoice:
             if name != "tiny"
         )
         return (
-            f"size {self.preset}, the largest that sees enough tokens in {self.minutes:g} minutes "
+            f"size {self.preset}, the largest that sees enough tokens in {self.minutes:g} min "
             f"({tried})"
         )
 
@@ -107,9 +107,15 @@ def tokens_per_second(
     with machine.as_one_process(), timing as timer:
         timed = timer.time(objective.start_steps + 1, warm_up=1)  # the first step with full rows
     step_tokens = timed.tokens * (objective.batch_size / num_rows)
-    # A process without a micro-batch in a step has no work.
     num_micro_batches = math.ceil(objective.batch_size / objective.micro_batch_size)
-    num_processes = min(machine.num_shares, num_micro_batches)
-    speedup = num_processes * (SHARED_SPEED if num_processes > 1 else 1.0)
     seconds_in_one_process = timed.seconds(step_tokens)
-    return speedup * step_tokens / seconds_in_one_process
+    return speedup(machine, num_micro_batches) * step_tokens / seconds_in_one_process
+
+
+def speedup(machine: Machine, num_micro_batches: int) -> float:
+    """Estimate how many times as fast as one process all processes train, on all ranks.
+
+    `num_micro_batches` is the number in a step: a process without one has no work.
+    """
+    num_processes = min(machine.num_ranks * machine.processes_here, num_micro_batches)
+    return num_processes * (SHARED_SPEED if num_processes > 1 else 1.0)

@@ -47,7 +47,8 @@ class Phase:
 
     `tokens` is the number of real tokens, and `predicted` the number of masked tokens, which alone
     have vocabulary logits. `busiest` is the number of real tokens of the process that has the most,
-    and `epochs` the part of the corpus that a step reads.
+    `flops` the number of floating-point operations, and `epochs` the part of the corpus that a step
+    reads.
     """
 
     first: int

@@ -27,7 +27,6 @@ from bertsmith.model.weights import weight_files
 from bertsmith.pretraining.cls_attention import reason_to_reset
 from bertsmith.pretraining.config import PretrainConfig, SourceFacts
 from bertsmith.system.files import sha256_file
-from bertsmith.system.paths import shell_path
 from bertsmith.tokenization.normalize import Normalizer
 from bertsmith.tokenization.tokenizer import Tokenizer
 from bertsmith.tokenization.wordpiece import WordPieceTokenizer
@@ -247,11 +246,10 @@ def check_extends(old: Tokenizer, new: Tokenizer, source: str, corpus: Path) -> 
         ConfigError: the tokenizers differ; the message has the first difference.
     """
     if (difference := first_difference(old, new)) is not None:
-        folder = shell_path(source)
         raise ConfigError(
             f"{corpus}: its tokenizer is not that of {source}: {difference}. Build the corpus with "
-            f"{option('tokenizer', folder)}, or with what 'bertsmith tokenizer extend "
-            f"{option('from', folder)}' writes."
+            f"{option('tokenizer', source)}, or with what 'bertsmith tokenizer extend "
+            f"{option('from', source)}' writes."
         )
 
 

@@ -297,7 +297,8 @@ def _choose_size(
     """
     if machine is None:
         raise ConfigError(
-            f"{option('model.preset')}: found 'auto', another size each time. Name a size."
+            f"{option('model.preset')}: found 'auto', which may choose another size for each run. "
+            "Name a size."
         )
     # Without a shape, memory sets no limit here; `choose_preset` limits the rows of each size.
     micro_batch_size = rows_of_micro_batch(
@@ -396,18 +397,21 @@ def _has_held_out(corpus: Corpus) -> bool:
 def _with_evaluations(
     config: PretrainConfig, plan: EvaluationPlan, steps: int, corpus: Corpus
 ) -> PretrainConfig:
-    """Add a plan of evaluations, and notes on a run of so few `steps` that it can learn little."""
+    """Add a plan of evaluations, and a note if `steps` are too few for a new model to learn much.
+
+    A continued model learned more than token frequencies before, so it gets no such note.
+    """
     note = plan.describe(num_held_out=MAX_EVAL_ROWS if _has_held_out(corpus) else 0)
     notes = [note] if note else []
-    if steps < LEARNING_STEPS:
+    if steps < LEARNING_STEPS and not config.source:
         num_steps = count_noun(max(1, steps), "step")
-        length_option = option("steps")
+        advice = f"Use more {option('steps')}."
         if config.minutes is not None:
             num_steps = f"About {num_steps} in {config.minutes:.2g} min"
-            length_option = option("minutes")
+            advice = (
+                f"Use more {option('minutes')}, a smaller {option('preset')} or a smaller "
+                f"{option('batch_size')}."
+            )
         verb = "is" if steps <= 1 else "are"
-        notes.append(
-            f"{num_steps} {verb} too few to learn more than token frequencies. Use more "
-            f"{length_option}, a smaller {option('preset')} or a smaller {option('batch_size')}."
-        )
+        notes.append(f"{num_steps} {verb} too few to learn more than token frequencies. {advice}")
     return replace(config, evaluations=plan, notes=(*config.notes, *notes))

@@ -68,8 +68,8 @@ def _describe_text(result: Mapping[str, Any]) -> list[str]:
     if float(result.get("single_character_share", 0.0)) > NOTED_SHARE:
         lines.append(
             f"note       {percent(result['single_character_share'])} of the text are Chinese "
-            f"characters, each of them a word here, as none were named ({option('word_list')}, "
-            f"{option('segmenter')})"
+            f"characters, each of them a word here, as neither {option('word_list')} nor "
+            f"{option('segmenter')} names longer ones"
         )
     return lines
 

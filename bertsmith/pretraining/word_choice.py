@@ -52,10 +52,9 @@ def choose_words(
         The positions of the chosen tokens in rising order, and the number of the run of each, both
         int64 `[chosen]`. Runs are numbered by their order in the row.
     """
-    # The tokens of words; of these, which is the first of its word; and the positions of these.
-    word_indices = np.flatnonzero(words >= 0)
+    word_indices = np.flatnonzero(words >= 0)  # positions of all tokens that belong to a word
     is_first = _changes(words[word_indices])
-    first = word_indices[is_first]
+    first = word_indices[is_first]  # position of each word's first token
     sizes = np.diff(np.append(np.flatnonzero(is_first), len(word_indices)))
     sequences = np.repeat(np.arange(len(lengths)), lengths)[first]
     # A stretch begins where a word does not follow the previous word directly. There, and only

@@ -76,7 +76,9 @@ class Display(Callback):
         return as_flags(text)
 
     def _print(self, note: str) -> None:
-        self._console.print(self.format_options(note), soft_wrap=True, highlight=False)
+        # Not as rich's markup, which would take "[old]" in the name of a folder for a style.
+        text = self.format_options(note)
+        self._console.print(text, soft_wrap=True, highlight=False, markup=False)
 
     def write(self, entry: Mapping[str, Any], status: Status) -> None:
         """Show the entry of an eval at once, and steps once an interval; `status` is the run's."""
@@ -101,7 +103,8 @@ class Display(Callback):
             self._live.update(self._panel(step, status), refresh=True)
         else:
             metrics = self._held_out if is_eval else self._shown
-            self._console.print(plain_line(step, metrics, status, is_eval=is_eval), soft_wrap=True)
+            line = plain_line(step, metrics, status, is_eval=is_eval)
+            self._console.print(line, soft_wrap=True, markup=False)
 
     def _panel(self, step: int, status: Status) -> RenderableType:
         table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))

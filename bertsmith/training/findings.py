@@ -65,14 +65,16 @@ def find_plateau(result: Mapping[str, Any]) -> Finding | None:
 
     Args:
         result: the number of "steps"; if known, the last eval's losses by journal name, and
-            "held_out_unigram_entropy", the loss by token frequencies alone.
+            "held_out_unigram_entropy", the loss by token frequencies alone. "source" or "made_of"
+            is set if the run began with a trained model, which was past its plateau before.
     """
     steps = int(result["steps"])
     losses = (result.get(f"held_out_{term}_loss") for term in TOKEN_TERMS)
     loss = next((loss for loss in losses if loss is not None), None)
     entropy = result.get("held_out_unigram_entropy")
     if loss is None or entropy is None:
-        is_on_plateau = steps < LEARNING_STEPS
+        began_trained = bool(result.get("source") or result.get("made_of"))
+        is_on_plateau = steps < LEARNING_STEPS and not began_trained
         evidence = f"so far {count_noun(steps, 'step')}, and no eval loss"
     else:
         is_on_plateau = loss >= LEARNED_SHARE * entropy
@@ -88,7 +90,7 @@ def _find_in_loss(
     # The last eval's metrics, and facts about the data, such as held_out_unigram_entropy.
     last = {**run.get("data", {}), **(evals[-1] if evals else {}), "steps": steps[-1]["step"]}
     if any(f"{term}_loss" in steps[-1] for term in TOKEN_TERMS):
-        plateau = find_plateau(last)
+        plateau = find_plateau({**last, "source": run.get("source")})
         if plateau is not None:
             yield plateau
     for term, chance in chances_of_terms().items():

@@ -54,9 +54,8 @@ class Machine:
         """
         if self.num_ranks > batch_size:
             raise ConfigError(
-                f"{option('batch_size')}: a step has {batch_size}, and {self.num_ranks} ranks "
-                "cannot share them, as some would have nothing to compute. Launch fewer ranks, "
-                "or give a larger number."
+                f"{option('batch_size')}: found {batch_size} with {self.num_ranks} ranks, some of "
+                "which would have nothing to compute. Launch fewer ranks, or give a larger number."
             )
 
     @contextlib.contextmanager

@@ -19,6 +19,7 @@ from bertsmith.model.nested_folder import MODULES_FILE
 from bertsmith.system.counts import count_noun
 from bertsmith.system.files import atomic_write
 from bertsmith.system.json_text import parse_json
+from bertsmith.system.paths import shell_path
 from bertsmith.training.run_config import flatten
 
 PIPELINES = {
@@ -229,13 +230,13 @@ def _use(pipeline: str, name: str, config: Mapping[str, Any], *, has_linear_head
     }.get(pipeline)
     model_type = config.get("model_type")
     if model_type == "elmo" and pipeline == "feature-extraction":
-        return ELMO_LINE.replace("NAME", name)
+        return ELMO_LINE.replace("NAME", shell_path(name))
     if config.get("problem_type"):
         # Also for a T5 that was fine-tuned: for the hub it is a model that writes text.
         pipeline = "text-classification"
     is_ours_alone = model_type in OURS_ALONE.values()
     if pipeline in OTHER_COMMANDS:
-        line = f"bertsmith {OTHER_COMMANDS[pipeline].replace('NAME', name)}"
+        line = f"bertsmith {OTHER_COMMANDS[pipeline].replace('NAME', shell_path(name))}"
         note = "" if is_ours_alone else f"\n\n{OPENED_BY_TRANSFORMERS}"
         return f"```\n{line}\n```{note}"
     if call is None:

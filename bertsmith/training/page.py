@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self
 
-from bertsmith.errors import CheckpointError, InputError, Interrupted
+from bertsmith.errors import BertsmithError, CheckpointError, InputError, Interrupted, as_flags
 from bertsmith.pages.page import write_page
 from bertsmith.pages.scale import Scale
 from bertsmith.training.callback import Callback, Status
@@ -76,7 +76,7 @@ class RunPage(Callback):
 
     def begin(self, computing: str) -> None:
         """Read the journal's entries of a resumed run."""
-        self.computing = computing
+        self.computing = as_flags(computing)
         with suppress(FileNotFoundError):
             self.entries = [*read_journal(self.folder.journal_path)]
 
@@ -135,7 +135,9 @@ class RunPage(Callback):
     def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
         if not self.entries:
             return
-        state = f"failed: {error}"
+        # Only a command writes the page, so options are spelled as its flags.
+        message = error.message if isinstance(error, BertsmithError) else error
+        state = as_flags(f"failed: {message}")
         if error is None:
             state = "complete"
         elif isinstance(error, (Interrupted, KeyboardInterrupt)):

@@ -244,7 +244,8 @@ class RunFolder:
     def series_runs(self) -> list[Path]:
         """List the folders of a series' runs by its `run.json`; empty if there is no series.
 
-        If a process was killed while it put the series aside, `run.json` has been moved already.
+        If a process was killed while it put the series aside, `run.json` has been moved already, so
+        it is also looked for where it was moved to.
         """
         for folder in (self.path, self._aside_dir):
             try:

@@ -26,6 +26,7 @@ from bertsmith.errors import (
     InputError,
     Interrupted,
     TrainingError,
+    as_arguments,
     option,
     warn_once,
 )
@@ -148,9 +149,11 @@ class Trainer:
         self.workers = workers or self._new_workers(ranks, is_exact=is_exact)
         self.state = TrainingState(identity=build_identity(config, objective.identity()))
         attention = describe_attention(self.device, config.precision)
-        shares_per_rank = math.ceil(config.num_shares / num_ranks)
-        computing = describe_computing(self.device, config.precision, shares_per_rank, attention)
-        self.computing = "\n".join([computing, *config.notes])
+        num_processes = math.ceil(config.num_shares / num_ranks)  # on this rank, one per share
+        if is_exact:
+            num_processes = min(num_processes, count_worker_processes(self.device))
+        computing = describe_computing(self.device, config.precision, num_processes, attention)
+        self.computing = as_arguments("\n".join([computing, *config.notes]))
         """Details of how the run computes, and the notes of its configuration; for run.json."""
         hardware = describe_cores(self.device, config.precision, num_ranks)
         if ranks is not None:

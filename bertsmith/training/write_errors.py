@@ -27,12 +27,12 @@ def naming_the_run(folder: RunFolder, resume_command: str) -> Iterator[None]:
     try:
         yield
     except WriteError as error:
-        raise _continued(error, folder, resume_command) from error.__cause__
+        raise _continued(error, error.__cause__, folder, resume_command) from error.__cause__
     except OSError as error:
         if error.errno not in DISK_ERRORS:
             raise
         name = folder.path if error.filename is None else error.filename
-        raise _continued(write_error(name, error), folder, resume_command) from error
+        raise _continued(write_error(name, error), error, folder, resume_command) from error
 
 
 def advice_for_writing(cause: object) -> str:
@@ -41,12 +41,15 @@ def advice_for_writing(cause: object) -> str:
     return "Free some space" if is_full else "Solve that"
 
 
-def _continued(error: WriteError, folder: RunFolder, resume_command: str) -> InputError:
+def _continued(
+    error: WriteError, cause: object, folder: RunFolder, resume_command: str
+) -> InputError:
     """Build the error that says where the run is, or the earlier run that was put aside.
 
-    If there is neither, return the error as it is.
+    If there is neither, return the error as it is. `cause` is the error of the system behind it, by
+    which the advice is chosen.
     """
-    advice = advice_for_writing(error.__cause__)
+    advice = advice_for_writing(cause)
     if folder.run_path.exists():
         checkpoints = list_checkpoints(folder.checkpoints_dir)
         start = f"from {checkpoints[-1].name}, its last checkpoint" if checkpoints else "it"

@@ -9,8 +9,8 @@ import pytest
 import torch
 import transformers
 from folders import contents
-from tiny_models import save_tiny, save_tiny_of, write_reviews
-from tiny_runs import FP32, LENGTHS
+from tiny_models import save_tiny, save_tiny_of, tiny_tokenizer, write_reviews
+from tiny_runs import FP32, LENGTHS, small_corpus
 
 from bertsmith.cli import main
 from bertsmith.commands.distill_pretraining import describe_student
@@ -123,6 +123,23 @@ def test_a_missing_teacher_is_named(refused, corpus_dir, tmp_path, monkeypatch, 
     monkeypatch.chdir(tmp_path)
     words = ("--corpus", corpus_dir, "--steps", 1, "--out", "out", *recipe)
     assert "--teacher is missing" in refused("distill", "pretraining", *words)
+
+
+def test_a_corpus_and_a_student_that_do_not_fit_the_teacher(refused, corpus_dir, reader, tmp_path):
+    out, tokenizer = tmp_path / "out", Corpus.open(corpus_dir).tokenizer()
+    student = save_tiny_of(
+        tmp_path / "short", "bert", ["masked_lm"], tokenizer, max_position_embeddings=11
+    )
+    words = of_corpus(corpus_dir, reader, out, "--steps", 1)
+    error = refused(*words, "--student", student)
+    assert "the student TMP/short reads 11 tokens. Pass --max-length 11 or less." in error.replace(
+        str(tmp_path), "TMP"
+    )
+    documents = ["a b c. d e.", "f g."]
+    other = small_corpus(tmp_path / "corpus", tiny_tokenizer(), documents)
+    error = refused(*of_corpus(other, reader, out, "--steps", 1))
+    assert "its vocabulary is not that of the teacher" in error
+    assert f"Build the corpus with --tokenizer {reader}." in error
 
 
 def test_a_student_of_a_task_is_compared_with_its_teacher_once(bertsmith, place, tmp_path):

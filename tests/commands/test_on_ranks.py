@@ -323,7 +323,7 @@ def test_more_ranks_than_rows_are_refused(corpus_dir, tmp_path):
     words = command(corpus_dir, out, "--steps", 2, "--batch-size", 2, "--micro-batch-size", 1)
     answers = end_ranks(start_ranks(words, 3))
     assert [code for code, *_ in answers] == [2, 2, 2], answers
-    assert "--batch-size: a step has 2, and 3 ranks cannot share them" in answers[0][2]
+    assert "--batch-size: found 2 with 3 ranks, some of which would have nothing" in answers[0][2]
     assert answers[1][1:] == ("", "") and not out.exists()
 
 

@@ -15,6 +15,7 @@ from tiny_models import GOOD, load_for_task, save_tiny, tiny_tokenizer, write_cs
 from bertsmith.distillation.run import distill
 from bertsmith.distillation.settings import DistillSettings
 from bertsmith.distillation.student import shorten
+from bertsmith.distillation.teacher import fingerprint
 from bertsmith.errors import CheckpointError, ConfigError, Interrupted, as_flags
 from bertsmith.evaluation.evaluate import evaluate
 from bertsmith.finetuning.run import finetune
@@ -160,6 +161,12 @@ def test_it_starts_as_the_teachers_own_layers_and_the_run_names_it(settings, stu
     first = next(entry for entry in journal(settings.out) if "loss" in entry)
     parts = 0.5 * first["classify_loss"] + 0.5 * first["soft_loss"] + first["hidden_loss"]
     assert first["loss"] == pytest.approx(parts)
+
+
+def test_a_teacher_in_bf16_has_a_fingerprint_of_its_own(place):
+    teacher = load_model(place / "teacher")
+    in_fp32 = fingerprint(teacher)
+    assert fingerprint(teacher.to(torch.bfloat16)) != in_fp32
 
 
 def test_a_student_of_another_width(settings, student, tmp_path):

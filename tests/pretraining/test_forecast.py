@@ -12,7 +12,7 @@ from bertsmith.errors import ConfigError
 from bertsmith.model.config import BertConfig
 from bertsmith.pretraining import auto_size
 from bertsmith.pretraining import forecast as plan
-from bertsmith.pretraining.auto_size import choose_preset, tokens_per_second
+from bertsmith.pretraining.auto_size import choose_preset, speedup, tokens_per_second
 from bertsmith.pretraining.build import build_objective
 from bertsmith.pretraining.forecast import Trial, forecast
 from bertsmith.pretraining.job import PretrainJob
@@ -165,6 +165,14 @@ def test_a_size_is_timed_by_steps_of_full_length(job):
     assert min(objective.steps) == START_STEPS + 1
 
 
+@pytest.mark.parametrize(("num_ranks", "num_micro_batches", "expected"), [
+    (1, 11, 2 * 0.9), (3, 11, 6 * 0.9), (3, 5, 5 * 0.9), (1, 1, 1.0),
+])  # fmt: skip
+def test_processes_and_not_shares_make_a_run_faster(num_ranks, num_micro_batches, expected):
+    exact = replace(MACHINE, num_shares=12, num_ranks=num_ranks, num_processes=2)
+    assert speedup(exact, num_micro_batches) == pytest.approx(expected)
+
+
 def test_the_largest_size_that_gets_enough_tokens_is_taken(corpus_dir, monkeypatch):
     objective = small_objective(corpus_dir, max_length=16, batch_size=16, micro_batch_size=None)
     shape = BertConfig.from_preset("tiny", 200, max_position_embeddings=32)
@@ -172,7 +180,7 @@ def test_the_largest_size_that_gets_enough_tokens_is_taken(corpus_dir, monkeypat
     choice = choose_preset(objective, shapes, 0.001, MACHINE)
     assert choice.preset == "tiny"
     assert list(choice.tokens) == ["tiny", "mini"]  # too few tokens end the search
-    assert "size tiny, the largest that sees enough tokens in 0.001 minutes" in str(choice)
+    assert "size tiny, the largest that sees enough tokens in 0.001 min " in str(choice)
     monkeypatch.setattr(auto_size, "NEEDED_TOKENS", {"tiny": 0.0, "mini": 1.0, "small": 1e15})
     assert choose_preset(objective, shapes, 10.0, MACHINE).preset == "mini"
     with refuses(ConfigError, "preset: found 'auto'", "--minutes M"):

@@ -8,10 +8,15 @@ from refusals import refuses
 from tiny_models import save_tiny, save_tiny_of, tiny_tokenizer
 from tiny_runs import small_corpus
 
-from bertsmith.errors import CheckpointError
+from bertsmith.errors import CheckpointError, ConfigError
 from bertsmith.model.loading import load_model
 from bertsmith.model.model_folder import read_folder
-from bertsmith.pretraining.from_model import adapt, describe_start, first_difference
+from bertsmith.pretraining.from_model import (
+    adapt,
+    check_extends,
+    describe_start,
+    first_difference,
+)
 from bertsmith.pretraining.job import PretrainJob
 from bertsmith.pretraining.model_settings import ModelSettings
 from bertsmith.pretraining.resolve import resolve_unmeasured
@@ -71,6 +76,11 @@ def test_heads_that_are_missing_begin_and_others_are_dropped(tmp_path):
     assert [line.split()[0] for line in lines] == ["from", "new", "new", "dropped"]
     bias = model.heads["masked_lm"].bias
     assert bias[19] > bias[0]  # as often as they are in the corpus
+
+
+def test_a_corpus_of_another_tokenizer_is_refused_with_the_folder_quoted_once():
+    with refuses(ConfigError, "corpus: ", "lowercase is", "--tokenizer 'my model', or with"):
+        check_extends(tiny_tokenizer(), changed(lowercase=False), "my model", Path("corpus"))
 
 
 def test_what_differs_is_named():

@@ -12,8 +12,10 @@ from torch.nn.modules.module import register_module_forward_hook
 
 from bertsmith.comparison.budget import ComparisonBudget, bert_training_length
 from bertsmith.data.corpus import Corpus
-from bertsmith.errors import ConfigError
+from bertsmith.errors import ConfigError, as_flags
 from bertsmith.pretraining.build import build_objective
+from bertsmith.pretraining.config import SourceFacts
+from bertsmith.pretraining.model_settings import ModelSettings
 from bertsmith.pretraining.resolve import new_shape, resolve_pretraining, resolve_unmeasured
 from bertsmith.pretraining.run import run_pretraining
 from bertsmith.pretraining.settings import PretrainingSettings
@@ -107,6 +109,17 @@ def test_minutes_of_a_corpus_without_eval_text_are_timed_by_its_training_text(tm
         job_with(corpus_dir, {}, steps=20, eval_rows=None), Corpus.open(corpus_dir), MACHINE
     )
     assert not any("held-out" in note for note in steps.notes)
+
+
+def test_too_few_steps_are_told_of_new_models_alone(corpus_dir):
+    job, corpus = small_job(corpus_dir, steps=20, eval_rows=None), Corpus.open(corpus_dir)
+    new = resolve_pretraining(job, corpus, MACHINE)
+    few = "20 steps are too few to learn more than token frequencies. Use more --steps."
+    assert as_flags(new.notes[-1]) == few
+    source = SourceFacts("m", {}, new.model, "masked_lm")
+    of_source = replace(job, model=ModelSettings())
+    continued = resolve_pretraining(of_source, corpus, MACHINE, source=source)
+    assert not any("too few" in note for note in continued.notes)
 
 
 @pytest.fixture

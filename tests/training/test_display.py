@@ -61,6 +61,12 @@ def test_scores_that_are_no_accuracy_have_their_names(monkeypatch):
     assert "Spearman 0.500, Pearson 0.750" in shown([entry], monkeypatch)
 
 
+def test_names_of_folders_are_not_styles():
+    console = Console(file=io.StringIO(), width=100)
+    Display(console).begin("on cpu\nfrom runs/bert[old]: kept 46 weights")
+    assert console.file.getvalue() == "on cpu\nnote      from runs/bert[old]: kept 46 weights\n"
+
+
 def journal(num_steps):
     steps = [
         {"step": i, "loss": 5 / i, "mlm_loss": 4 / i, "mlm_accuracy": 1 - 1 / i, "learning_rate": 1}

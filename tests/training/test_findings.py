@@ -2,7 +2,7 @@
 
 import pytest
 
-from bertsmith.training.findings import diagnose
+from bertsmith.training.findings import diagnose, find_plateau
 
 RUN = {
     "settings": {"optim": {"max_grad_norm": 1.0}},
@@ -47,6 +47,13 @@ def test_a_good_run_and_one_that_has_not_begun():
 ])  # fmt: skip
 def test_what_is_found(changes, expected):
     assert expected in codes(journal(**changes))
+
+
+def test_few_steps_without_evals_are_a_plateau_of_new_models_alone():
+    steps = [entry for entry in journal(num_steps=30) if "learning_rate" in entry]
+    assert codes(steps, {}) == [("plateau", 30)]
+    assert codes(steps, {"source": {"folder": "m"}}) == []
+    assert find_plateau({"steps": 30, "made_of": "layers 0, 3 of the 4 of m"}) is None
 
 
 def test_a_journal_without_the_steps_after_its_best_eval_shows_no_overfitting():

@@ -12,10 +12,11 @@ import pytest
 import torch
 from refusals import refuses
 
-from bertsmith.errors import CheckpointError, ConfigError
+from bertsmith.errors import CheckpointError, ConfigError, InputError
 from bertsmith.system.files import remove_folder, removed_name
 from bertsmith.training.run_folder import RunFolder
 from bertsmith.training.run_machine import note_choices
+from bertsmith.training.write_errors import naming_the_run
 
 
 def earlier_run(path, *, complete):
@@ -315,3 +316,17 @@ def test_a_run_that_holds_nothing_is_damaged(tmp_path):
     folder.write_run({})
     with refuses(CheckpointError, "run.json: damaged (it is empty)", "--overwrite"):
         folder.check(resume=True, overwrite=False)
+
+
+@pytest.mark.parametrize(("number", "advice"), [
+    (errno.ENOSPC, "Free some space"), (errno.EDQUOT, "Free some space"), (errno.EIO, "Solve that"),
+])  # fmt: skip
+def test_an_error_of_the_disk_says_how_to_go_on(tmp_path, number, advice):
+    folder = RunFolder(tmp_path / "run")
+    folder.begin()
+    folder.write_run({})
+    with (
+        refuses(InputError, "curves.svg: ", f"{advice}, then continue it, with: the same"),
+        naming_the_run(folder, "the same"),
+    ):
+        raise OSError(number, os.strerror(number), str(folder.curves_path))

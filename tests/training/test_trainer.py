@@ -14,6 +14,7 @@ from run_configs import LoopConfig
 from small_workers import small_model, small_objective
 from stop_at import StopAt
 from tiny_runs import StopAtStep
+from torch_threads import threads
 from transformers import AutoTokenizer, BertForPreTraining
 
 from bertsmith.errors import (
@@ -23,6 +24,7 @@ from bertsmith.errors import (
     InputError,
     TrainingError,
     issued_warnings,
+    option,
 )
 from bertsmith.model.loading import load_model
 from bertsmith.model.saving import save_model
@@ -62,6 +64,7 @@ def trainer(corpus_dir, out, settings=SETTINGS, model=None, task=None, precision
         settings.steps, settings.seed, settings.minutes, precision,
         eval_every=settings.eval_every, keep=settings.keep,
         checkpoint_every=settings.checkpoint_every, best=options.pop("best", None),
+        num_shares=options.pop("num_shares", 1), notes=options.pop("notes", ()),
     )  # fmt: skip
     save = partial(save_model, model, tokenizer=task.train.corpus.tokenizer())
     command = "bertsmith pretrain --resume"
@@ -246,6 +249,14 @@ def test_a_full_disk_says_how_to_go_on(corpus_dir, tmp_path, monkeypatch, owner,
         one.run()
 
 
+def test_what_is_said_of_computing_is_what_is_done_and_spelled(corpus_dir, tmp_path):
+    note = f"short ({option('eval_rows', 512)} for more)"
+    with threads(2):
+        one = trainer(corpus_dir, tmp_path / "run", is_exact=True, num_shares=12, notes=(note,))
+    assert one.workers.num_processes == 2 and "2 processes of 1 thread" in one.computing
+    assert one.computing.endswith("\nshort (eval_rows=512 for more)")
+
+
 def test_a_page_that_cannot_be_written_ends_no_run(corpus_dir, tmp_path):
     place = tmp_path / "page.html"
     place.mkdir()
@@ -282,6 +293,16 @@ def test_a_page_tells_of_short_rows_only_where_there_are_some(corpus_dir, tmp_pa
         trained(corpus_dir, tmp_path / "run", replace(SETTINGS, steps=1), callbacks=[page])
     assert "complete" in path.read_text(encoding="utf-8")
     assert "Training begins with short" not in path.read_text(encoding="utf-8")
+
+
+def test_a_page_spells_options_as_flags(whole, tmp_path):
+    path = tmp_path / "page.html"
+    with pytest.raises(TrainingError), RunPage(path, whole.folder) as page:
+        page.begin(f"on cpu\nshort ({option('eval_rows', 512)} for more)")
+        raise TrainingError(f"Try {option('precision', 'fp32')}.")
+    text = path.read_text(encoding="utf-8")
+    assert "short (--eval-rows 512 for more)" in text
+    assert "failed: Try --precision fp32." in text
 
 
 def test_a_page_shows_the_last_eval_long_after_it(whole, tmp_path):

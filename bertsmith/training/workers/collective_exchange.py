@@ -39,7 +39,7 @@ class CollectiveExchange:
         self._own = slice(first, end)
         parts = parts_of_parameters(layout, plan.all_shares, plan.optim)
         self._whole_parameters = [
-            # There is a part for each share (each worker process), numbered rank by rank.
+            # The weights have a part for each share of a step; parts are numbered rank by rank.
             (slice(slot.first, slot.end), part // plan.num_shares)
             for slot, part in parts.items()
         ]
