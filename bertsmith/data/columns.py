@@ -170,6 +170,11 @@ class TranslationColumns:
     Default: a comma in csv, a tab in tsv."""
 
 
+def changed_options(columns: Any) -> list[str]:
+    """List the options of one of the classes above that do not have their default values."""
+    return [each.name for each in fields(columns) if getattr(columns, each.name) != each.default]
+
+
 def check_needs_no_data(columns: Any, **others: object) -> None:
     """Check that no options for reading a file are set, since no file is given.
 
@@ -182,9 +187,7 @@ def check_needs_no_data(columns: Any, **others: object) -> None:
     """
     names = [name for name, value in others.items() if value is not None]
     if columns is not None:
-        names += [
-            each.name for each in fields(columns) if getattr(columns, each.name) != each.default
-        ]
+        names += changed_options(columns)
     if names:
         raise ConfigError(
             f"{option(names[0])}: it says how the file of {option('data')} is read, which is not "

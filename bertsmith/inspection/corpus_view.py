@@ -10,11 +10,13 @@ import torch
 from torch import Tensor
 
 from bertsmith.data.batches import Batch
+from bertsmith.data.columns import changed_options
+from bertsmith.data.encoded_examples import EncodedExamples
 from bertsmith.data.encoded_texts import EncodedTexts
-from bertsmith.data.examples import ExampleReader
+from bertsmith.data.examples import LIST_SEPARATOR, ExampleReader
 from bertsmith.data.label_values import label_name
 from bertsmith.data.length_groups import group_by_length
-from bertsmith.errors import InputError
+from bertsmith.errors import ConfigError, InputError, option
 from bertsmith.inspection.head_statistics import HeadStatistics, StatisticsSum
 from bertsmith.inspection.layer_recorder import LayerRecorder, ReceiveWeights
 from bertsmith.inspection.vector_map import VectorMap, project
@@ -22,11 +24,13 @@ from bertsmith.model.bert import BertModel
 from bertsmith.model.layers import mean_over_sequences
 from bertsmith.system.progress import progress_bar
 from bertsmith.tasks.inference import pack_texts
+from bertsmith.tasks.linear_classification import LinearClassify
 from bertsmith.tasks.predictor import Predictor
 from bertsmith.tasks.sentence_embedding import Embed
 from bertsmith.tasks.task import Task
 from bertsmith.tasks.text_vectors import TextVectors
 from bertsmith.tasks.texts import LabelTask
+from bertsmith.tasks.token_classification import Tag
 
 TOKENS_PER_BATCH = 2048
 """Number of tokens whose attention weights are computed together."""
@@ -38,9 +42,9 @@ SHOWN_CHARACTERS = 200
 class CorpusView:
     """Statistics over the texts of a file, and the map of their vectors.
 
-    `labels` has a label for each text: the label in the file if its column was named, otherwise the
-    label that a classifier predicts. `labels` is empty if the file has none and the model is no
-    classifier. `texts` are shortened.
+    `labels` has a label for each text: that of the file if its column was named, otherwise the one
+    that the model predicts. It is empty if no column was named, and the model does not predict one
+    label for each text. `texts` are shortened.
     """
 
     source: str
@@ -60,9 +64,13 @@ def view_corpus(
         columns: names of the file's columns. If it names the column of labels, these are shown.
 
     Raises:
+        ConfigError: a column is named, and the model's task reads other columns.
         InputError: the file cannot be read, or has no text.
     """
-    has_labels = getattr(columns, "label_column", None) is not None
+    definition = predictor.definition
+    _check_columns(definition, columns)
+    has_label_column = getattr(columns, "label_column", None) is not None
+    has_labels = has_label_column and not isinstance(definition, Tag)  # whose labels are of words
     examples = _read_examples(predictor, path, columns, num_texts, labelled=has_labels)
     rows = _encode(predictor, examples, max_length)
     model, tokenizer = predictor.model, predictor.tokenizer
@@ -73,7 +81,9 @@ def view_corpus(
     pooling = TextVectors.restore(loaded).pooling if loaded.folder.is_encoder else "mean"
     vectors = np.empty((len(rows), config.hidden_size), np.float32)
     label_head = None if has_labels else _label_head(predictor)
-    predicted = np.zeros(len(rows), dtype=np.int64)
+    predicted = np.zeros(len(rows), dtype=np.int64)  # the index of each text's label
+    if isinstance(definition, LinearClassify) and not has_labels:
+        predicted = definition.compute_outputs(model, EncodedExamples.of_texts(rows)).argmax(-1)
     with progress_bar("looking at the texts", len(rows)) as advance, torch.no_grad():
         for group in group_by_length(rows.lengths, TOKENS_PER_BATCH):
             batch = pack_texts(rows, group).to(model.device)
@@ -88,8 +98,8 @@ def view_corpus(
             advance(len(group))
     labels: tuple[str, ...] = ()
     if has_labels:
-        labels = tuple(str(example.label) for example in examples)
-    elif label_head is not None:
+        labels = tuple(map(_show_label, examples))
+    elif label_head is not None or isinstance(definition, LinearClassify):
         names = [label_name(label) for label in predictor.labels]
         labels = tuple(names[number] for number in predicted)
     texts = tuple(_shorten(example) for example in examples)
@@ -118,12 +128,12 @@ def _add_weights_to(statistics: StatisticsSum, batch: Batch, sep_id: int) -> Rec
 
 
 def _pool(model: BertModel, hidden: Tensor, batch: Batch, pooling: str) -> Tensor:
-    """Return a vector for each text, [sequences, hidden]."""
+    """Return a vector for each text, [sequences, hidden], by a pooling of `TextVectors`."""
     if pooling == "mean":
         return mean_over_sequences(hidden.float(), batch)
     if pooling == "first_token":
         return hidden.index_select(0, batch.first_tokens)
-    return model.pool(hidden, batch)
+    return model.pool(hidden, batch)  # "pooler"
 
 
 def _label_head(predictor: Predictor[Any]) -> str | None:
@@ -133,22 +143,34 @@ def _label_head(predictor: Predictor[Any]) -> str | None:
     return "classify" if is_classifier and "classify" in heads else None
 
 
+def _check_columns(definition: Any, columns: Any) -> None:
+    """Refuse options for reading a file that the model's task does not have.
+
+    Raises:
+        ConfigError: such an option is set.
+    """
+    if _has_own_files(definition) and not isinstance(columns, definition.columns):
+        for name in changed_options(columns):
+            raise ConfigError(
+                f"{option(name)}: the files of this model's task are read without it. Leave it out."
+            )
+
+
+def _has_own_files(definition: Any) -> bool:
+    """Return whether a model reads files in the form of its task; others read files of texts."""
+    # A sentence encoder reads any texts here: examples of its training have several texts each.
+    return isinstance(definition, Task) and not isinstance(definition, Embed)
+
+
 def _read_examples(
     predictor: Predictor[Any], path: Path, columns: Any, num_texts: int, *, labelled: bool
 ) -> list[Any]:
     """Read the first examples of a file: as the model's task reads them, or as plain texts."""
     definition = predictor.definition
-    # A sentence encoder reads any texts here: examples of its training have several texts each.
-    if isinstance(definition, Task) and not isinstance(definition, Embed):
-        # Columns of another class, such as the general `Columns` of `look`, do not fit the reader
-        # of this task.
-        has_task_columns = isinstance(columns, definition.columns)
-        reader = definition.reader(
-            path,
-            columns if has_task_columns else None,
-            labelled=labelled and has_task_columns,
-        )
-        return list(reader.first(num_texts))
+    if _has_own_files(definition):
+        # The general `Columns` of `look` may not be those of the task; then none of them is set.
+        task_columns = columns if isinstance(columns, definition.columns) else None
+        return list(definition.reader(path, task_columns, labelled=labelled).first(num_texts))
     # pairs=None: a row may have a second text.
     return ExampleReader(path, columns, labelled=labelled, pairs=None).read(num_texts)
 
@@ -162,14 +184,20 @@ def _encode(predictor: Predictor[Any], examples: Sequence[Any], max_length: int)
     if not examples:
         raise InputError("data: no text in it. Give a file with a text in each line.")
     definition, tokenizer = predictor.definition, predictor.tokenizer
-    is_task = isinstance(definition, Task) and not isinstance(definition, Embed)
-    encode = definition.encode if is_task else TextVectors.restore(predictor.loaded).encode
+    has_own_files = _has_own_files(definition)
+    encode = definition.encode if has_own_files else TextVectors.restore(predictor.loaded).encode
     encoded = encode(tokenizer, examples, max_length, labelled=False)
     first_rows = encoded.starts[:-1].tolist()  # example `i` has the rows starts[i] to starts[i + 1]
     rows = encoded.rows
     return EncodedTexts.of(
         (rows.ids[row], rows.type_ids[row], rows.num_cut[row]) for row in first_rows
     )
+
+
+def _show_label(example: Any) -> str:
+    """Return the label of an example; several labels, read as one text, with commas between."""
+    parts = str(example.label).split(LIST_SEPARATOR)
+    return ", ".join(part for part in parts if part)
 
 
 def _shorten(example: Any) -> str:

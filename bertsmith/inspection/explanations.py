@@ -67,14 +67,14 @@ def _by_importance(decided: TextDecisions) -> list[int]:
     indices = [index for index, decision in decisions if decision.target is not None]
     if decided.kind != "masks":
         return indices
-    # The words of one mask have the same `start`, and the likeliest of them come first.
-    num_seen: Counter[int] = Counter()
+    # The words of one mask are at one place, and the likeliest of them come first.
+    num_seen: Counter[tuple[int | None, int]] = Counter()
     ranked = []
     for index in indices:
-        start = decided.decisions[index].start
-        rank = num_seen[start]
-        num_seen[start] += 1
-        ranked.append((rank, index))
+        decision = decided.decisions[index]
+        place = decision.part, decision.start
+        ranked.append((num_seen[place], index))
+        num_seen[place] += 1
     return [index for _, index in sorted(ranked)]
 
 

@@ -105,6 +105,7 @@ def look(
         num_read = DEFAULT_TEXTS if num_texts is None else num_texts
         corpus = CorpusRequest(Path(data), columns or Columns(), num_read)
     return look_at_text(
+        model,
         predictor,
         text,
         pairs,

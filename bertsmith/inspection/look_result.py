@@ -17,6 +17,16 @@ NOTEBOOK_HEIGHT = 900
 """Height of the page in a notebook, in pixels."""
 
 
+def shown_path(model: str | Path) -> str:
+    """Return a model's path as its page names it: relative ones, and names on the hub, as they are.
+
+    Of an absolute path it is only the folder's name. So a page that is given to others does not
+    tell where the folder is on this computer.
+    """
+    path = Path(model)
+    return path.name if path.is_absolute() else str(path)
+
+
 class Look(ABC):
     """The inside of a model while it reads a text.
 

@@ -307,14 +307,15 @@ function showHeader() {
 
 // ---- Prediction and saliency --------------------------------------------------------------------
 
-// The index of the first character of each mask, by which a decision says which mask it fills.
-const masks = [...new Set(data.frames.flatMap((frame) => frame.decisions).filter((decision) => decision.span).map((decision) => decision.span[1]))];
+// The place of a decision, by which words for one mask belong together: its text, and the first and last character there.
+const placeOf = (decision) => decision.span.join(" ");
+const masks = [...new Set(data.frames.flatMap((frame) => frame.decisions).filter((decision) => decision.span).map(placeOf))];
 
 const nameOf = (decision) => {
   const label = ["no answer", "replaced"].includes(decision.label) ? translate(decision.label) : decision.label;
   if (data.kind === "answers") return decision.text || label;
   if (data.kind === "number") return translate("Prediction");
-  if (data.kind === "masks") return masks.length > 1 ? `${data.mask} ${masks.indexOf(decision.span[1]) + 1}: ${label}` : label;
+  if (data.kind === "masks") return masks.length > 1 ? `${data.mask} ${masks.indexOf(placeOf(decision)) + 1}: ${label}` : label;
   return decision.text ? `${decision.text} (${label})` : label;
 };
 

@@ -197,7 +197,7 @@ def integrate_until_complete(
         # The error of a part, for the target where it is largest.
         errors = {part: float(np.max(np.abs(path.missing(part)) / differences)) for part in parts}
         worst_first = sorted(parts, key=lambda part: -errors[part])[:max_splits]
-        allowed = tolerance / len(parts)
+        allowed = tolerance / len(parts)  # if no part had a larger error, the sum would be right
         to_halve = {part for part in worst_first if errors[part] > allowed}
         to_halve.add(worst_first[0])  # each round adds points, even if rounding hides the errors
         smaller_parts: list[Part] = []

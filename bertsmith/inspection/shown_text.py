@@ -182,7 +182,8 @@ def _read_choices(
     joined = EncodedTexts.concat([row.encoded.rows for row in rows])
     count = len(pair)
     # One example, which has all the rows. Here its parts are the choices, not the texts of a row.
-    encoded = EncodedExamples(joined, np.array([0, count]), num_parts=np.array([count]))
+    starts = np.array([0, count])
+    encoded = EncodedExamples(joined, starts=starts, num_parts=np.array([count]))
     return [replace(row, encoded=encoded, row=number) for number, row in enumerate(rows)]
 
 

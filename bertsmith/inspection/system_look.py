@@ -20,7 +20,7 @@ from bertsmith.inspection.decisions import Decision
 from bertsmith.inspection.explanations import MAX_EXPLAINED, count_explained, count_points
 from bertsmith.inspection.head_statistics import StatisticsSum
 from bertsmith.inspection.heads_by_name import parse_heads
-from bertsmith.inspection.look_result import Look
+from bertsmith.inspection.look_result import Look, shown_path
 from bertsmith.inspection.neurons import plain_neurons
 from bertsmith.inspection.page_limits import count_page_tokens
 from bertsmith.inspection.plain_values import (
@@ -193,9 +193,8 @@ def look_at_system(
         without_heads = {"heads": names, "decisions": list(map(plain_decision, changed))}
     last = reader.parts[-1]  # the part that the page shows first
     steps, num_steps = _look_at_steps(inputs, path, outputs) if checkpoints else ([], 0)
-    folder = Path(path)
     data = {
-        "folder": folder.name if folder.is_absolute() else str(folder),
+        "folder": shown_path(path),
         "family": model_type,
         "familyName": name_of_family(model_type),
         "layers": last.layers,

@@ -15,7 +15,7 @@ from bertsmith.inspection.decisions import TextDecisions, decide, head_name
 from bertsmith.inspection.explanations import explain
 from bertsmith.inspection.head_statistics import HeadStatistics, StatisticsSum
 from bertsmith.inspection.heads_by_name import parse_heads
-from bertsmith.inspection.look_result import Look
+from bertsmith.inspection.look_result import Look, shown_path
 from bertsmith.inspection.page import LookPage, page_data
 from bertsmith.inspection.page_limits import count_page_tokens
 from bertsmith.inspection.run_steps import RunStep, look_at_steps
@@ -104,6 +104,7 @@ def load_for_look(model: FolderPath, device: str, max_length: int | None) -> Pre
 
 
 def look_at_text(
+    path: FolderPath,
     predictor: Predictor[Any],
     text: str,
     pair: Sequence[str],
@@ -117,6 +118,7 @@ def look_at_text(
     """Look at a text as the model's task reads it.
 
     Args:
+        path: the model as the user named it, a folder or a name on the Hugging Face hub.
         pair: the second text, the passage of a question, or the choices of a prompt.
         corpus: a file of texts, for statistics of the heads and a map of the texts' vectors.
         checkpoints: whether to look at the checkpoints of the folder's run as well.
@@ -149,7 +151,7 @@ def look_at_text(
         view = view_corpus(predictor, corpus.path, corpus.columns, corpus.num_texts, limit)
     shown = decided.shown
     page = LookPage(
-        folder=_shown_path(predictor.loaded.folder.path),
+        folder=shown_path(path),
         config=config,
         decided=decided,
         # Labels are put into the order of `decided`, so that the page can compare both.
@@ -205,14 +207,6 @@ def _check_can_change(predictor: Predictor[Any], decided: TextDecisions) -> None
             f"{predictor.tokenizer.mask_token}, which is not in this text. Write it in place of a "
             "word, or leave out the heads."
         )
-
-
-def _shown_path(folder: Path) -> str:
-    """Return a relative path as it is, and of an absolute path only the folder's name.
-
-    So a page that is given to others does not tell where the folder is on this computer.
-    """
-    return folder.name if folder.is_absolute() else str(folder)
 
 
 def _statistics(

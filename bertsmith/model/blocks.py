@@ -32,6 +32,8 @@ class Block:
         """
         if self.pattern == FULL:
             return self.keys.padding_bias
+        # [queries, keys], or [rows, queries, keys] if each sequence has columns of its own. Columns
+        # are those of the caller's padded batch, where padding may stand between tokens.
         allowed = self.pattern.allows(self.queries.cell_columns, self.keys.cell_columns)
         # In a cell without a token the query sees all keys: the softmax of a row of -inf would be
         # NaN, and so would gradients.

@@ -239,8 +239,8 @@ def _store(stored: Tensor | None, vectors: Tensor, new: NewTokens) -> Tensor:
     num_heads, head_size = vectors.shape[1:]
     if stored is not None and (stored.shape[1], stored.shape[3]) != (num_heads, head_size):
         raise ConfigError(
-            f"The cache has {stored.shape[1]} heads of {stored.shape[3]} numbers, the model "
-            f"{num_heads} of {head_size}: it is that of another model. Make a new cache "
+            f"The cache has {count_noun(stored.shape[1], 'head')} of {stored.shape[3]} numbers, "
+            f"the model {num_heads} of {head_size}: it is that of another model. Make a new cache "
             "for each model."
         )
     if stored is None or stored.shape[2] < length:

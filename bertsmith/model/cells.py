@@ -67,7 +67,10 @@ class Cells:
 
     @property
     def cell_columns(self) -> np.ndarray:
-        """The column of each cell, [length] or [rows, length]; arbitrary if it has no token."""
+        """The column of each cell's token, as in `columns`; arbitrary in a cell without a token.
+
+        [length] if `columns` is None, as all rows then have the same; else [rows, length].
+        """
         if self.columns is None:
             return np.arange(self.length)
         columns = np.zeros(self.is_real.shape, dtype=np.int64)
@@ -98,8 +101,8 @@ class HeadTables:
 
     Row and cells are seen as lists of vectors of head_size numbers, one for each head of a token or
     cell; an index is the position of a vector in such a list. The row's list has `step` vectors for
-    each token (see `in_row`), that of the cells the order [rows, heads, length]. A table is an
-    int64 vector and is computed on its first use, since half of the tables serve gradients alone.
+    each token (see `in_row`); the list of the cells has the order [rows, heads, length]. A table is
+    an int64 vector and is computed on its first use, since half of them serve gradients alone.
 
     Args:
         is_real: cells that hold a token, bool [rows, length].

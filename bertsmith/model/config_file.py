@@ -274,6 +274,7 @@ def build_config(file: Path, settings: Mapping[str, Any]) -> BertConfig:
             our_values = {stored: own for own, stored in family.values.get(field.name, {}).items()}
             values[field.name] = our_values.get(value, value) if isinstance(value, str) else value
     try:
+        # `family.absent` has what transformers assumes for fields that config.json omits.
         return family.config(**{**family.absent, **values})
     except ConfigError as error:
         message = str(error)  # it names fields; the user's file has their keys
@@ -289,7 +290,7 @@ def build_config_json(model: BertModel, id2label: Mapping[int, str]) -> dict[str
     such a model only the entries about heads, labels and task are built.
 
     Raises:
-        ConfigError: no class of transformers has the model's heads.
+        ConfigError: no class of transformers has the model's heads, or two labels have one name.
     """
     family = family_named(model.config.model_type)
     settings = _shape_entries(model, family) if family.own_folder is None else {}
@@ -326,7 +327,11 @@ def _shape_entries(model: BertModel, family: Family) -> dict[str, Any]:
 def _head_config(
     name: str, head: nn.Module, id2label: Mapping[int, str], family: Family
 ) -> dict[str, Any]:
-    """Return the entries of config.json about a task's head: dropout, problem type and labels."""
+    """Return the entries of config.json about a task's head: dropout, problem type and labels.
+
+    Raises:
+        ConfigError: two labels have one name, with which no folder could be loaded.
+    """
     if not isinstance(head, ClassificationHead):
         return {}
     key = family.dropout_keys.get(name, "classifier_dropout")
@@ -338,6 +343,9 @@ def _head_config(
     if name in ("choose", "answer"):
         return settings
     names = [id2label.get(number, f"LABEL_{number}") for number in range(head.num_labels)]
+    if len(set(names)) < len(names):
+        repeated = next(name for name in names if names.count(name) > 1)
+        raise ConfigError(f"id2label has {repeated!r} twice. Give each label a name of its own.")
     return settings | {
         "id2label": {str(number): name for number, name in enumerate(names)},
         "label2id": {name: number for number, name in enumerate(names)},

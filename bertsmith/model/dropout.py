@@ -87,8 +87,8 @@ def dropout_seed(
     """Seed all `dropout` calls in the block, in this thread; on a GPU, for the device.
 
     `step_key` is (seed, step): it seeds the streams of the sequences that `set_dropout_sequences`
-    names. All other rows draw from one stream with `seed`. On a GPU dropout is torch's own, and
-    `step_key` does not count; the state of the GPU's generator is restored at the end.
+    names. All other rows draw from one stream with `seed`. On a GPU dropout is torch's own, without
+    a use for `step_key`; the state of the GPU's generator is restored at the end.
     """
     if device.type != "cpu":
         generator = _generator_of(device)

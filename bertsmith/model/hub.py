@@ -65,9 +65,10 @@ def find_checkpoint(path: str | Path) -> Path:
         if folder.exists():
             raise CheckpointError(f"{path}: this is a file. Name the folder of the checkpoint.")
     except OSError as error:  # such as a text in place of the model, which is too long for a path
+        shown = str(path) if len(str(path)) <= 60 else f"{str(path)[:60]}…"
         raise CheckpointError(
-            f"'{str(path)[:60]}…': {error.strerror}. Name the folder of a checkpoint."
-        ) from None
+            f"'{shown}': {error.strerror}. Name the folder of a checkpoint."
+        ) from error
     if not is_hub_name(path):
         raise _missing_folder(folder)
     return _fetch(str(path), with_weights=True)

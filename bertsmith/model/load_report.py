@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from bertsmith.system.counts import count_noun
+
 SHOWN_NAMES = 8
 """Number of names of weights that a message lists at most."""
 
@@ -23,13 +25,13 @@ class LoadReport:
     note: str = ""
 
     def __str__(self) -> str:
-        parts = [f"Loaded {len(self.matched)} weights"]
+        parts = [f"Loaded {count_noun(len(self.matched), 'weight')}"]
         if self.missing:
-            parts.append(
-                f"{len(self.missing)} missing ones start at random: {list_weights(self.missing)}"
-            )
+            count = count_noun(len(self.missing), "missing one starts", "missing ones start")
+            parts.append(f"{count} at random: {list_weights(self.missing)}")
         if self.unused:
-            parts.append(f"{len(self.unused)} were not needed: {list_weights(self.unused)}")
+            count = count_noun(len(self.unused), "was", "were")
+            parts.append(f"{count} not needed: {list_weights(self.unused)}")
         return "; ".join(parts) + "."
 
 

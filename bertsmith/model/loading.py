@@ -22,6 +22,7 @@ from bertsmith.model.load_report import LoadReport, list_weights
 from bertsmith.model.meta_init import on_meta_device
 from bertsmith.model.model_folder import ModelFolder, read_folder
 from bertsmith.model.weight_names import canonical, hugging_face_names
+from bertsmith.system.counts import count_noun
 from bertsmith.system.torch_modes import drawing_from, usual_modes
 
 BUFFERS = ("position_ids", "token_type_ids")
@@ -38,8 +39,8 @@ def load_model(
     The model is in fp32, on the CPU, in evaluation mode. The hub needs the package huggingface_hub.
 
     Args:
-        heads: names of the model's heads; by default the stored ones. A head that is not stored
-            starts at random.
+        heads: names of the model's heads, or one name; by default the stored ones. A head that is
+            not stored starts at random.
         num_labels: outputs of a head with labels; by default as stored. A number other than the
             stored one gives a new head.
 
@@ -62,8 +63,8 @@ def build(
 
     Args:
         folder: its tensors become those of the model.
-        heads: names of the model's heads (`HEADS` in model/head_names.py); by default the stored
-            ones. A head that is not stored starts at random.
+        heads: names of the model's heads (`HEADS` in model/head_names.py), or one name; by default
+            the stored ones. A head that is not stored starts at random.
         num_labels: outputs of a head with labels; by default as stored. A number other than the
             stored one gives a new head.
 
@@ -79,7 +80,7 @@ def build(
     # generator of their own, so that the caller's random state stays as it was. Otherwise they are
     # drawn from the caller's generator, as in torch, since new heads keep them.
     drawing = drawing_from(0) if heads is None else contextlib.nullcontext()
-    heads = folder.heads if heads is None else heads
+    heads = folder.heads if heads is None else (heads,) if isinstance(heads, str) else heads
     task_head = folder.task_head
     keeps_task_head = task_head in heads and num_labels in (None, folder.num_outputs)
     if num_labels is None and task_head in heads:
@@ -195,8 +196,8 @@ def _fill(model: BertModel, tensors: Mapping[str, Tensor], directory: Path) -> l
     needed += [name for layer in partly_filled for name in absent_by_layer[layer]]
     if needed:
         raise CheckpointError(
-            f"{directory}: {len(needed)} weights are missing: {list_weights(needed)}. "
-            f"{_advise_on_missing(model, needed, tensors)}"
+            f"{directory}: {count_noun(len(needed), 'weight is', 'weights are')} missing: "
+            f"{list_weights(needed)}. {_advise_on_missing(model, needed, tensors)}"
         )
     model.load_state_dict(state, strict=False, assign=True)
     if model.pooler is not None and not any(name.startswith("pooler.") for name in state):
@@ -213,10 +214,10 @@ def _advise_on_missing(
     others = [name for name in tensors if name not in expected]
     if len(others) < len(needed):
         return "Copy or download the whole checkpoint again."
-    return (
-        f"There are {len(others)} by other names, such as {others[0]}. Save the weights by the "
-        "names of transformers."
+    count = count_noun(
+        len(others), "stored weight has another name", "stored weights have other names"
     )
+    return f"{count}, such as {others[0]}. Save the weights by the names of transformers."
 
 
 def _expected_names(model: BertModel) -> set[str]:

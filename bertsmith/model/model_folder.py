@@ -44,6 +44,7 @@ from bertsmith.model.weight_names import (
 )
 from bertsmith.model.weights import read_weights
 from bertsmith.system.checksums import compare_checksums
+from bertsmith.system.counts import count_noun
 from bertsmith.system.run_state import check_finished, read_run
 from bertsmith.system.small_files import SmallFiles
 from bertsmith.tokenization.tokenizer import Tokenizer
@@ -222,8 +223,9 @@ class ModelFolder:
         if sorted(map(int, named or numbers)) != list(numbers):
             raise CheckpointError(
                 f"{self.files.path(CONFIG_FILE)}: id2label names the labels "
-                f"{list_weights(sorted(named, key=int))}; the weights have {len(numbers)} outputs, "
-                f"so allowed is 0 to {len(numbers) - 1}, each once. Correct it there."
+                f"{list_weights(sorted(named, key=int))}; the weights have "
+                f"{count_noun(len(numbers), 'output')}, so allowed is 0 to {len(numbers) - 1}, "
+                "each once. Correct it there."
             )
         firsts: dict[str, int] = {}
         for number, name in labels.items():

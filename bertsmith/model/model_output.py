@@ -36,9 +36,11 @@ class ModelOutput(dict[str, Any]):
 
     def __post_init__(self) -> None:
         items: Any = self.last_hidden_state
-        if isinstance(items, dict):  # accelerate rebuilds an output from a dict of its items
+        # accelerate rebuilds an output from a dict of its items, DataParallel from pairs of them.
+        if items is not None and not isinstance(items, Tensor):
+            values = dict(items)
             for field in fields(self):
-                object.__setattr__(self, field.name, items.get(field.name))
+                object.__setattr__(self, field.name, values.get(field.name))
         logits = ("logits",) if self.start_logits is None else ("start_logits", "end_logits")
         names = (*logits, "next_sentence_logits", "sentence_order_logits")
         if all(getattr(self, name) is None for name in names):

@@ -125,10 +125,9 @@ def slower_note(precision: str) -> str | None:
     if precision == "bf16" and not multiplies_bf16():
         return f"bf16: this processor does not multiply in it. {advice}"
     products = measured_products().value
-    int8 = int8_speed()
-    fp32, speed = products.best_fp32_gflops, products.bf16_gflops
-    if precision == "int8" and int8 is not None:
-        speed = int8.int8_gflops
+    int8 = int8_speed() if precision == "int8" else None
+    fp32 = products.best_fp32_gflops
+    speed = products.bf16_gflops if int8 is None else int8.int8_gflops
     if speed > fp32:
         return None
     return (

@@ -53,7 +53,7 @@ def save_model(
 
     Raises:
         CheckpointError: the tokenizer has more tokens than the model has embeddings.
-        ConfigError: no class of transformers has the model's heads.
+        ConfigError: no class of transformers has the model's heads, or two labels have one name.
     """
     directory = Path(directory)
     if tokenizer is not None and tokenizer.vocab_size > model.config.vocab_size:
@@ -64,9 +64,7 @@ def save_model(
     names = {int(number): name for number, name in (id2label or model.id2label).items()}
     settings = build_config_json(model, names)
     own_folder = family_named(model.config.model_type).own_folder
-    if (
-        own_folder is not None
-    ):  # that of T5 classifiers, which writes all files of the folder itself
+    if own_folder is not None:  # as T5 classifiers have, which write all files of the folder
         own_folder.save(model, directory, tokenizer, settings)
         return
     write_safetensors(directory / "model.safetensors", to_stored_tensors(model))

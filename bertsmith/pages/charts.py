@@ -10,14 +10,15 @@ from typing import Literal
 
 from bertsmith.pages.colors import Color
 from bertsmith.pages.page import write_page
-from bertsmith.system.counts import percent
+from bertsmith.system.counts import count_noun, percent
 
 MAX_POINTS = 200
 """Maximum number of points of a curve. More points are averaged in groups, since a page could not
 show them separately."""
 
 MIN_SPAN = 1e-9
-"""Smallest range of values of an axis. With a smaller one, all ticks would have one position."""
+"""Smallest range of values of an axis. `ticks` rounds to ten decimals, so in a smaller range all of
+them would be the same number."""
 
 # The size of a chart, the margins around its drawing, and lengths of its legend, in units of the
 # SVG. Text is 14 units high, and its letters are about 7.2 wide; a page scales a chart by 0.8 to
@@ -195,7 +196,7 @@ class Chart:
         descriptions = []
         for series in self.series:
             if series.style == "points":
-                descriptions.append(f"{series.name}: {len(series.points)} points")
+                descriptions.append(f"{series.name}: {count_noun(len(series.points), 'point')}")
             elif series.style not in ("reference", "mark") and series.points:
                 first, last = (format_value(series.points[index][1]) for index in (0, -1))
                 course = first if len(series.points) == 1 else f"from {first} to {last}"
@@ -312,8 +313,8 @@ def round_step(span: float) -> float:
     if span < MIN_SPAN:
         return 1.0
     power = 10.0 ** math.floor(math.log10(span))
-    # `span` is 1 to 10 times `power`, so that a step of 2 times `power` is always large enough.
-    factor = next(factor for factor in (0.1, 0.2, 0.5, 1, 2) if span / (factor * power) <= 7)
+    # `span` is 1 to 10 times `power`: 0.2 times `power` are at least five steps, 2 at most five.
+    factor = next(factor for factor in (0.2, 0.5, 1, 2) if span / (factor * power) <= 7)
     return factor * power
 
 

@@ -8,8 +8,8 @@ from refusals import refuses
 from samples import SAMPLES
 from tiny_models import reviews, save_tiny, write_csv, write_reviews
 
-from bertsmith.data.columns import Columns
-from bertsmith.errors import InputError
+from bertsmith.data.columns import Columns, TagColumns
+from bertsmith.errors import ConfigError, InputError
 from bertsmith.inspection.head_statistics import StatisticsSum
 from bertsmith.inspection.look import look
 from bertsmith.inspection.page import page_data
@@ -88,6 +88,31 @@ def test_labels_of_a_named_column_are_on_the_map(head, tmp_path):
     assert {label for (_, label), name in zip(rows, shown, strict=True) if name != label} == {
         label for (_, label) in rows if label not in data["names"]
     }
+
+
+def test_several_labels_of_a_text_are_one_label_on_the_map(tmp_path):
+    folder = save_tiny(tmp_path / "model", "multi_label", labels=["a", "b"])
+    rows = (["good", 1, 1], ["dull", 0, 1], ["awful", 0, 0])
+    path = write_csv(tmp_path / "a.csv", ["text", "a", "b"], *rows)
+    result = look_at(folder, "multi_label", path, columns=Columns(label_column="2-3"))
+    assert result.page.corpus.labels == ("a, b", "b", "")
+
+
+@pytest.mark.parametrize("head", ["tag", "answer", "choose"])
+def test_columns_that_the_task_does_not_read_are_refused(head, tmp_path):
+    folder = save_tiny(tmp_path / "model", head, labels=LABELS[head])
+    sample = SAMPLES[FILES[head]]
+    path = sample.write(tmp_path / sample.file, 5, 0)
+    with refuses(ConfigError, "--label-column", "Leave it out"):
+        look_at(folder, head, path, columns=Columns(label_column="label"))
+
+
+def test_labels_of_words_are_not_those_of_texts(tmp_path):
+    folder = save_tiny(tmp_path / "model", "tag", labels=LABELS["tag"])
+    path = SAMPLES["tag"].write(tmp_path / "a.conll", 5, 0)
+    view = look_at(folder, "tag", path, columns=TagColumns(label_column="2")).page.corpus
+    assert len(view.texts) == 5
+    assert view.labels == ()
 
 
 def test_long_texts_of_the_file_are_cut(tmp_path):

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from refusals import refuses
 from review_settings import settings_on_reviews
+from tiny_models import reviews, write_csv
 
 from bertsmith.errors import ConfigError
 from bertsmith.finetuning.linear_run import finetune_linear
@@ -72,6 +73,16 @@ def test_counted_tokens_that_are_not_there_add_nothing(folder):
     special = [number for number, token in enumerate(result.tokens) if token[0] == "["]
     assert special and not any(each.values[special].any() for each in result.attributions)
     assert np.abs(result.attributions[0].values).sum() > 0
+
+
+def test_predicted_labels_are_on_the_map(folder, tmp_path):
+    texts = [example.text for example in reviews(23)]
+    path = write_csv(tmp_path / "a.csv", ["text"], *([text] for text in texts))
+    view = look(folder, TEXT, data=path, device="cpu").page.corpus
+    predictor = load(folder, device="cpu", precision="fp32")
+    assert view.labels == tuple(each.label for each in predictor(texts))
+    assert set(view.labels) == {"neg", "pos"}
+    assert view.are_labels_predicted
 
 
 def test_no_head_of_the_encoder_is_left_out(folder):

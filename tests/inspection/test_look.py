@@ -196,6 +196,23 @@ def test_a_detector_of_replaced_tokens_marks_them(tmp_path):
     assert texts
 
 
+def test_words_for_the_masks_of_two_texts_are_told_apart(tmp_path):
+    folder = save_tiny(tmp_path / "model", "masked_lm")
+    result = look(folder, "[MASK] film", pair="[MASK] story", device="cpu")
+    decisions = result.decided.decisions
+    assert [(each.part, each.start) for each in decisions] == [(0, 0)] * 5 + [(1, 0)] * 5
+    # Eight are explained: the four likeliest words of each.
+    expected = [number % 5 < 4 for number in range(10)]
+    assert [each is not None for each in result.attributions] == expected
+
+
+def test_a_model_of_the_hub_has_its_name_there(tmp_path, monkeypatch):
+    snapshot = save_tiny(tmp_path / "86b5e09", "classify", labels="ab")
+    monkeypatch.setattr("huggingface_hub.snapshot_download", lambda name, **_: str(snapshot))
+    assert look("anna/sentiment", "a film", device="cpu").data["folder"] == "anna/sentiment"
+    assert look(snapshot, "a film", device="cpu").data["folder"] == "86b5e09"
+
+
 def test_a_long_text_is_cut_and_counted(tmp_path):
     for head, labels in (("classify", "ab"), ("tag", ["O", "B-X"]), ("masked_lm", ())):
         folder = save_tiny(tmp_path / head, head, labels=labels)

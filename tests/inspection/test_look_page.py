@@ -91,6 +91,12 @@ def test_what_is_nearly_certain_is_not_shown_as_certain(open_page):
     assert re.fullmatch(r"\w+: [\d.]+\s% · \w+: [\d.]+\s%", first)
 
 
+def test_masks_of_two_texts_have_numbers_of_their_own(open_page):
+    page = open_page("masked_lm", "[MASK] film", pair="[MASK] story")
+    names = page.locator("#prediction th").all_text_contents()
+    assert [name[:9] for name in names] == ["[MASK] 1:"] * 5 + ["[MASK] 2:"] * 5
+
+
 def test_words_are_merged_on_request(open_page):
     page = open_page("classify", "the films was good")
     tokens = ["[CLS]", "the", "film", "##s", "was", "good", "[SEP]"]

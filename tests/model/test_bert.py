@@ -115,6 +115,14 @@ def test_an_output_has_no_item_by_the_name_of_a_method(small_model, padded_input
             output[name]
 
 
+def test_an_output_is_built_again_from_its_items(small_model, padded_inputs):
+    output = small_model("answer")(**padded_inputs, output_hidden_states=True)
+    for items in (dict(output), output.items(), ((name, output[name]) for name in output)):
+        rebuilt = type(output)(items)
+        assert list(rebuilt) == list(output) == ["start_logits", "end_logits", "hidden_states"]
+        assert all(rebuilt[name] is output[name] for name in output)
+
+
 @pytest.mark.parametrize("pooling", ["first_token", "mean"])
 def test_the_last_layer_need_not_be_computed_where_nobody_reads(
     small_model, padded_inputs, pooling

@@ -588,6 +588,12 @@ def test_dropout_of_a_modernbert_is_written_under_each_name(tmp_path):
     assert again.heads["classify"].dropout_prob == again.embeddings.dropout_prob == 0.3
 
 
+@pytest.mark.parametrize("family", ["albert", "modernbert", "roberta"])
+def test_configs_with_several_end_tokens_have_a_hash(family):
+    build = family_named(family).config.from_preset
+    assert len({build("tiny", vocab_size=101, eos_token_id=[2, 3]) for _ in range(2)}) == 1
+
+
 def test_heads_that_a_family_has_not():
     for name, head in (("roberta", "next_sentence"), ("albert", "replaced_token")):
         with refuses(ConfigError, f"family {name}", f"'{head}'", "masked_lm"):

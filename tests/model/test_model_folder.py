@@ -16,6 +16,7 @@ from tiny_models import assert_same_weights, save_tiny_of
 from bertsmith.errors import BertsmithWarning, CheckpointError, ConfigError
 from bertsmith.lineage.encoder_decoder_folders import find_encoder_decoder
 from bertsmith.model.hub import find_tokenizer
+from bertsmith.model.load_report import LoadReport
 from bertsmith.model.loading import load_model
 from bertsmith.model.model_folder import read_folder
 from bertsmith.model.saving import save_model
@@ -233,6 +234,31 @@ def test_labels_that_do_not_fit(small_model, tmp_path):
         file.write_text(intact.replace('"NAMES"', names))
         with refuses(CheckpointError, "config.json: ", *parts):
             load_model(tmp_path)
+
+
+def test_two_labels_of_one_name_are_not_saved(small_model, tmp_path):
+    with refuses(ConfigError, "id2label", "'LABEL_1' twice"):
+        save_model(small_model("classify", num_labels=2), tmp_path, id2label={0: "LABEL_1"})
+    assert not list(tmp_path.iterdir())
+
+
+def test_one_head_may_be_given_as_a_string(small_model, tmp_path):
+    save_model(small_model("classify", num_labels=2), tmp_path)
+    model = load_model(tmp_path, heads="classify")
+    assert list(model.heads) == ["classify"]
+    assert model.load_report.missing == ()
+
+
+def test_a_single_weight_is_told_in_the_singular(small_model, tmp_path):
+    save_model(small_model(), tmp_path)
+    file = tmp_path / "model.safetensors"
+    tensors = safetensors.torch.load_file(file)
+    tensors["other"] = tensors.pop("encoder.layer.0.intermediate.dense.bias")
+    safetensors.torch.save_file(tensors, file)
+    with refuses(CheckpointError, ": 1 weight is missing", "1 stored weight has another name"):
+        load_model(tmp_path)
+    report = LoadReport(matched=("a",), missing=("b",), unused=("c",))
+    assert str(report) == "Loaded 1 weight; 1 missing one starts at random: b; 1 was not needed: c."
 
 
 def test_a_label2id_that_disagrees_is_told_of(small_model, tmp_path):

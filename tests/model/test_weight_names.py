@@ -90,7 +90,9 @@ def test_adapters_that_are_not_merged_are_refused(tmp_path):
 def test_weights_by_other_names_are_told_of(tmp_path):
     folder = save_tiny_of(tmp_path, "bert", ())
     rename(folder, lambda name: name.replace("encoder.layer.", "blocks."))
-    with refuses(CheckpointError, "32 by other names, such as blocks.0.", worded=False):
+    with refuses(
+        CheckpointError, "32 stored weights have other names, such as blocks.0.", worded=False
+    ):
         load_model(folder)
 
 

@@ -8,7 +8,7 @@ what it maps.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, Self
 
 from bertsmith.errors import ConfigError
@@ -48,7 +48,7 @@ class AlbertConfig(BertConfig):
     """Layers, each with its own weights, that one step of `num_hidden_layers` applies in turn."""
     classifier_dropout_prob: float = 0.1
     bos_token_id: int | None = 2
-    eos_token_id: int | list[int] | None = 3
+    eos_token_id: int | list[int] | None = field(default=3, hash=False)
     shared: Shared = "all"
     """Weights that layers share. With "all", the layers of each group share all weights. With
     "attention" or "feed_forward", all layers of the model share this part; with "none", they share

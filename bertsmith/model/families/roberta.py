@@ -7,7 +7,7 @@ what it maps.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import torch
@@ -40,7 +40,7 @@ class RobertaConfig(BertConfig):
 
     pad_token_id: int = 1
     bos_token_id: int | None = 0
-    eos_token_id: int | list[int] | None = 2
+    eos_token_id: int | list[int] | None = field(default=2, hash=False)
 
     model_type: ClassVar[str] = "roberta"
     first_token_heads: ClassVar[tuple[str, ...]] = TEXT_HEADS
