@@ -3,6 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from html import escape
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ NOTEBOOK_HEIGHT = 900
 """Height of the page in a notebook, in pixels."""
 
 
-def shown_path(model: str | Path) -> str:
+def shown_path(model: str | PathLike[str]) -> str:
     """Return a model's path as its page names it: relative ones, and names on the hub, as they are.
 
     Of an absolute path it is only the folder's name. So a page that is given to others does not
