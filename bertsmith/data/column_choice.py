@@ -222,16 +222,23 @@ class ColumnChoice:
         names = spec.usual_names if spec.chosen is None else (spec.chosen, *spec.chosen.split(","))
         repeated = [name for name in names if is_repeated(name, column_names)]
         if repeated and not by_number:
+            advice = "Rename all but the right one."
+            if spec.option:
+                advice = (
+                    "Give the number of the right one, counted from 1, with "
+                    f"{option(spec.option)}, or rename the others."
+                )
             return (
                 f"several columns are called '{repeated[0].strip()}', and one is expected. Columns "
-                f"found: {list_names(column_names)}. Give the number of the right one, counted "
-                f"from 1, with {option(spec.option)}, or rename the others."
+                f"found: {list_names(column_names)}. {advice}"
             )
         # If a program gives labels beside its table, as `fit(X, y)` does, `source.added` is the
         # name of the column that holds them; the program did not choose that name.
         added = getattr(self.source, "added", None)
         columns = f"Columns found: {list_names(name for name in column_names if name != added)}"
-        advice = f"Choose with {option(spec.option)}, by name or by number (counted from 1)."
+        advice = "Rename the right one, or use another file."
+        if spec.option:
+            advice = f"Choose with {option(spec.option)}, by name or by number (counted from 1)."
         if by_number:
             columns = (
                 f"The first row, read without a header, has {len(column_names)}: "
@@ -248,5 +255,5 @@ class ColumnChoice:
         if column_names and column_names[0].startswith(FOR_EXCEL):
             advice = f"Remove the first line, '{column_names[0]}', which only Excel reads."
         if len(column_names) == 1:
-            advice += separator_hint(file_format, column_names[0])
+            advice += separator_hint(file_format, column_names[0], can_ask=bool(spec.option))
         return f"no column {missing}. {columns}. {advice}"

@@ -23,7 +23,7 @@ class ColumnSpec:
 
     Attributes:
         name: its name in messages, and by which a reader finds its texts.
-        option: name of the option that chooses it, such as `text_column`.
+        option: name of the option that chooses it, such as `text_column`; empty if there is none.
         chosen: the column that the user chose; if `is_many`, several with commas or a range, `3-6`.
         trained_names: the columns that the model was trained on, which are preferred to those with
             usual names; a table may lack them.

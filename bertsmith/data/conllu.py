@@ -137,43 +137,43 @@ def locate_forms(rows: Sequence[Sequence[str]]) -> tuple[str, tuple[Offsets, ...
     """Rebuild a sentence's text from CoNLL-U rows, and locate its words.
 
     A space follows each word, unless the last column of the word has `SpaceAfter=No`. The parts of
-    a multi-word token have their own offsets if they spell the token (`do` + `n't`), else all of
-    them have the token's offsets (French `de` + `le` in `du`).
+    a multi-word token are the words with the numbers of its range. They have their own offsets if
+    they spell the token (`do` + `n't`), else all of them have the token's offsets (French `de` +
+    `le` in `du`).
     """
     text = ""
     offsets: list[Offsets] = []
-    pending: list[str] = []  # parts of the multi-word token that was read last
+    parts: list[str] = []  # of the multi-word token that was read last
     token_offsets = (0, 0)
-    num_parts = 0  # parts of this token that are still to come
+    part_numbers = range(0)  # the numbers of this token's parts
     for cells in rows:
         # "8" gives ("8", None, None), "8-9" ("8", "-", "9"), and "8.1" ("8", ".", "1").
         first, mark, last = CONLLU_ID.fullmatch(cells[0]).groups()  # type: ignore[union-attr]
         if mark == ".":
             continue
-        if mark is None and num_parts:
-            pending.append(cells[1])
-            num_parts -= 1
-            if not num_parts:
-                offsets += _part_offsets(pending, text, token_offsets)
-                pending = []
+        if mark is None and int(first) in part_numbers:
+            parts.append(cells[1])
             continue
+        offsets += _part_offsets(parts, text, token_offsets)
+        parts = []
         start = len(text)
         text += cells[1]
         token_offsets = (start, len(text))
-        if mark == "-":
-            num_parts = int(last) - int(first) + 1
-        else:
+        part_numbers = range(int(first), int(last) + 1) if mark == "-" else range(0)
+        if not part_numbers:
             offsets.append(token_offsets)
         if "SpaceAfter=No" not in cells[9].split("|"):
             text += " "
-    offsets += [token_offsets] * len(pending)  # the sentence ends within a multi-word token
+    offsets += _part_offsets(parts, text, token_offsets)
     return text.removesuffix(" "), tuple(offsets)
 
 
 def _part_offsets(parts: Sequence[str], text: str, token: Offsets) -> list[Offsets]:
     """Return the offsets of the parts of a multi-word token, whose own offsets are `token`."""
     start, end = token
-    if "".join(parts).lower() != text[start:end].lower():
+    spelling = "".join(parts)
+    # Some letters, such as İ, are longer in lower case, so the lengths are compared as well.
+    if len(spelling) != end - start or spelling.lower() != text[start:end].lower():
         return [token] * len(parts)
     offsets: list[Offsets] = []
     for part in parts:

@@ -34,7 +34,7 @@ def open_path(
     if isinstance(path, Path) and path.is_file() and is_pointer_file(path):
         raise InputError(describe_pointer(path))
     try:
-        with _CountingReader(path, on_read) as raw:
+        with path.open("rb", buffering=0) as file, _CountingReader(file, on_read) as raw:
             yield io.BufferedReader(_decompressed(raw, compression), _BUFFER_BYTES)
     except EOFError as error:
         raise InputError(
@@ -55,10 +55,10 @@ def open_path(
 
 
 class _CountingReader(io.RawIOBase):
-    """The bytes of a file as they are on disk, counted while they are read."""
+    """The bytes of an open file as they are on disk, counted while they are read."""
 
-    def __init__(self, path: SourcePath, on_read: Callable[[int], None]) -> None:
-        self._file: Any = path.open("rb", buffering=0)
+    def __init__(self, file: Any, on_read: Callable[[int], None]) -> None:
+        self._file = file
         self._on_read = on_read
 
     def readable(self) -> bool:
@@ -74,10 +74,6 @@ class _CountingReader(io.RawIOBase):
         count = self._file.readinto(buffer) or 0
         self._on_read(count)
         return count
-
-    def close(self) -> None:
-        self._file.close()
-        super().close()
 
 
 def _decompressed(raw: io.RawIOBase, compression: Compression | None) -> Any:

@@ -80,7 +80,12 @@ class DocumentReader:
         """
         source = partition.source
         reading = Reading(
-            source, self.text_column, self.errors, report, partition.start, self.column_option
+            source,
+            text_column=self.text_column,
+            errors=self.errors,
+            report=report,
+            start=partition.start,
+            column_option=self.column_option,
         )
         report.files += not partition.start  # a divided file is counted at its first partition
         with open_partition(partition, reading.count_bytes) as stream:

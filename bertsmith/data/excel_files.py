@@ -11,7 +11,7 @@ from types import ModuleType
 from typing import Any
 
 from bertsmith.data.json_rows import list_names
-from bertsmith.data.parquet_files import open_seekable
+from bertsmith.data.parquet_files import check_is_seekable, open_seekable
 from bertsmith.errors import ConfigError, InputError, warn_once
 from bertsmith.system.progress import progress_bar
 
@@ -55,9 +55,10 @@ def read_xlsx(path: Path) -> Iterator[tuple[int, list[Any]]]:
     warning names further sheets that are not empty.
 
     Raises:
-        InputError: the file is damaged or no workbook, or has no sheet of cells.
+        InputError: the file is damaged or no workbook, has no sheet of cells, or is standard input.
         ConfigError: openpyxl is not installed.
     """
+    check_is_seekable(path, "an Excel workbook")
     openpyxl = import_openpyxl(path)
     with progress_bar(path.name, path.stat().st_size) as bar, open_seekable(path, bar) as file:
         try:

@@ -60,7 +60,13 @@ class GlueTask:
 def pair_columns(first: str, second: str, label: str) -> Columns:
     """Return the columns of a task of pairs: the names of both texts and of the label."""
     # QQP has rows that lack a cell, which the benchmark's own readers leave out.
-    return Columns(first, second, label, header="yes", skip_incomplete=True)
+    return Columns(
+        text_column=first,
+        pair_column=second,
+        label_column=label,
+        header="yes",
+        skip_incomplete=True,
+    )
 
 
 MNLI_FILES = "MNLI: dev_matched.tsv or dev_mismatched.tsv"
@@ -198,14 +204,16 @@ def iter_test_examples(path: Path, columns: tuple[str, ...]) -> Iterator[Example
         InputError: the file is not a table with these columns.
     """
     specs = [
-        ColumnSpec(name="index", option="index", chosen="1", usual_names=()),  # the first column
+        # The first column. The command has no options to choose columns.
+        ColumnSpec(name="index", option="", chosen="1", usual_names=()),
         *(
-            ColumnSpec(name, option="columns", chosen=name, usual_names=(), may_be_empty=True)
+            ColumnSpec(name, option="", chosen=name, usual_names=(), may_be_empty=True)
             for name in columns
         ),
     ]
 
     def parse(row: int, record: Record) -> Example:
+        # A record has no text where the cell is empty.
         text, *pair = ("".join(record[name]) for name in columns)
         return Example(text, next(iter(pair), None), record["index"][0], row)
 

@@ -16,6 +16,8 @@ HALF_CHARACTER = re.compile("[\ud800-\udfff]")
 one alone."""
 ESCAPED_HALF = re.compile(r"\\u[dD][89a-fA-F]")
 """JSON's escapes of surrogates, which a UTF-8 file cannot hold unescaped."""
+MISSING_TYPES = ("NAType", "NaTType")
+"""Types, by name, of the values `NA` and `NaT`, which pandas has for a missing one beside NaN."""
 JSON_TYPE_NAMES: Mapping[type, str] = {
     list: "a list",
     dict: "an object",
@@ -108,7 +110,8 @@ def without_half_characters(value: Any, source: str) -> Any:
 def as_json(value: Any) -> Any:
     """Convert a Python value to one that JSON holds: numpy arrays to lists, NaN to None.
 
-    A text with half of a surrogate pair becomes `CutText`.
+    The missing values of pandas, `NA` and `NaT`, become None, too. A text with half of a surrogate
+    pair becomes `CutText`.
 
     Raises:
         ValueError: two keys of a mapping become one, or it is nested too deep.
@@ -131,9 +134,10 @@ def _as_json(value: Any) -> Any:
     if isinstance(value, Mapping):
         converted = {_as_json(str(key)): _as_json(item) for key, item in value.items()}
         if len(converted) < len(value):
-            raise ValueError("two keys differ only in half a surrogate pair")
+            raise ValueError("two keys have the same text, or differ only in half a surrogate pair")
         return converted
-    return None if isinstance(value, float) and math.isnan(value) else value
+    is_missing = isinstance(value, float) and math.isnan(value)
+    return None if is_missing or type(value).__name__ in MISSING_TYPES else value
 
 
 def plain_number(value: Any) -> Any:

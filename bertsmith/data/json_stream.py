@@ -19,7 +19,7 @@ from bertsmith.data.json_rows import (
     list_names,
     without_half_characters,
 )
-from bertsmith.data.text_files import iter_text
+from bertsmith.data.text_files import iter_text, name_source
 from bertsmith.errors import InputError, option
 from bertsmith.system.json_text import TOO_DEEP
 
@@ -83,7 +83,7 @@ def iter_list(path: Path) -> Iterator[Any]:
     if reader.peek() != "[":
         actual = "an object" if reader.peek() == "{" else json_type(reader.value())
         raise InputError(
-            f"{path}: found {actual}; a list of objects is expected, such as "
+            f"{reader.name}: found {actual}; a list of objects is expected, such as "
             '[{"text": "...", "label": "..."}]. With pandas: to_json(..., orient="records"). '
             "A file with an object on each line is a .jsonl: rename it, or pass "
             f"{option('format', 'jsonl')}."
@@ -121,7 +121,7 @@ class _Reader:
     """
 
     def __init__(self, path: Path) -> None:
-        self.path = path
+        self.name = name_source(path)
         self.chunks = iter_text(path)
         self.text = ""
         self.at = 0
@@ -214,7 +214,7 @@ class _Reader:
         if len(self.text) - self.at > MAX_VALUE:
             line, column = self.line_and_column(self.at)
             raise InputError(
-                f"{self.path}:{line}: a value of more than {MAX_VALUE:,} characters begins at "
+                f"{self.name}:{line}: a value of more than {MAX_VALUE:,} characters begins at "
                 f"column {column:,}, and each must fit into memory. Divide it, or close its quote "
                 "if that is open."
             )
@@ -242,4 +242,4 @@ class _Reader:
         line, column = self.line_and_column(position)
         is_cut = position >= len(self.text) or problem.startswith("Unterminated string")
         end = " The file ends too early: copy it again." if is_cut else " Fix the file."
-        return InputError(f"{self.path}:{line}: not JSON ({problem} at column {column:,}).{end}")
+        return InputError(f"{self.name}:{line}: not JSON ({problem} at column {column:,}).{end}")

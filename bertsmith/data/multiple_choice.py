@@ -94,6 +94,7 @@ class ChoiceReader(RecordReader[ChoiceExample]):
         )
 
     def _build_example(self, row: int, record: Record) -> ChoiceExample:
+        # By the name of each spec, `record` has a tuple of texts; it is empty if a row has none.
         start = "".join(record.get("beginning of the choices", ())).strip()
         choices = tuple(f"{start} {text}" if start else text for text in record["choices"])
         if len(choices) < 2:
@@ -105,7 +106,8 @@ class ChoiceReader(RecordReader[ChoiceExample]):
             )
         label = None
         if self.labelled:
-            label = self._parse_label(row, record["label"][0], len(choices))
+            (label_text,) = record["label"]
+            label = self._parse_label(row, label_text, len(choices))
         if label is not None and choices.count(choices[label]) > 1:
             raise self.incomplete_error(
                 row,

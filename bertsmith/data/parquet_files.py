@@ -11,6 +11,7 @@ from typing import IO, Any
 from bertsmith.data.decompression import open_path
 from bertsmith.data.json_rows import as_json
 from bertsmith.data.sources import SourcePath, compression_of
+from bertsmith.data.text_files import STANDARD_INPUT
 from bertsmith.errors import InputError
 from bertsmith.system.progress import progress_bar
 from bertsmith.system.write_error import write_error
@@ -23,7 +24,8 @@ def read_parquet(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     """Yield each row's number, from 1, and its values; NaN is read as null.
 
     Raises:
-        InputError: the file is damaged or no Parquet table, or two columns share a name.
+        InputError: the file is damaged or no Parquet table, two columns share a name, or it is
+            standard input.
     """
     with open_parquet(path) as table:
         number = 0
@@ -55,6 +57,7 @@ def open_parquet(path: Path) -> Iterator[Any]:
     Raises:
         InputError: as `read_parquet`.
     """
+    check_is_seekable(path, "a Parquet table")
     # pyarrow takes a quarter of a second, and most files are of other formats.
     import pyarrow
     from pyarrow import parquet
@@ -72,6 +75,19 @@ def open_parquet(path: Path) -> Iterator[Any]:
                 f"{path}: several columns are called '{twice[0]}'. Rename all but one of them."
             )
         yield table
+
+
+def check_is_seekable(path: Path, kind: str) -> None:
+    """Check that a file of this kind, of which the end is read first, is not standard input.
+
+    Raises:
+        InputError: it is standard input.
+    """
+    if path == STANDARD_INPUT:
+        raise InputError(
+            f"standard input: {kind} cannot be piped in, since its end is read first. Write it to "
+            "a file, and name that file."
+        )
 
 
 @contextmanager

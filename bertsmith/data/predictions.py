@@ -248,9 +248,9 @@ def _cells_of_objects(
             row,
             name,
             record[name],
-            gold_row if isinstance(gold_row, int) else 0,
-            text if isinstance(text, str) else "",
-            row_ids(tuple(record), tuple(record.values())),
+            gold_row=gold_row if isinstance(gold_row, int) else 0,
+            text=text if isinstance(text, str) else "",
+            ids=row_ids(tuple(record), tuple(record.values())),
         )
 
 

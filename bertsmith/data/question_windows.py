@@ -94,7 +94,13 @@ def encode_questions(
         num_unread = all_windows.rows[-1].end - rows[-1].end
         windows.append(Windows(rows, all_windows.num_cut + num_unread))
         alignment += [
-            ContextWindow(row.first, row.start, row.end - row.start, offsets) for row in rows
+            ContextWindow(
+                first_in_row=row.first,
+                first_in_context=row.start,
+                size=row.end - row.start,
+                context_offsets=offsets,
+            )
+            for row in rows
         ]
     return join_windows(windows, alignment)
 

@@ -203,6 +203,7 @@ class RecordReader(Reader[ExampleT]):
         file_format = self.file_format
         if holds_objects(file_format):
             return self._open_objects(file_format)
+        # Rows in memory are objects; standard input is a path, too.
         assert isinstance(self.source, Path)
         if file_format == "txt":
             return self._open_lines(self.source)
@@ -224,7 +225,7 @@ class RecordReader(Reader[ExampleT]):
                 f"{self.source_name}: lines of text have no {self.lines_lack}. Use .csv, .tsv or "
                 f".jsonl. {ASK_FORMAT}"
             )
-        name = self._choice.specs[0].name
+        name = self._choice.specs[0].name  # that of the text
         self._choice.names = {name: (name,)}
         lines = ((row, [line]) for row, line in read_txt(path))
         return _OpenedRows([name], lines, lambda row, cells: {name: without_empty_end(cells)})
@@ -247,6 +248,7 @@ class RecordReader(Reader[ExampleT]):
 
     def _check_texts(self, row: int, record: Record) -> Record:
         """Refuse a row with an empty text; of many texts that may be empty, drop the empty ones."""
+        # Not `specs`, which also has columns that are not read, such as the label in `predict`.
         for spec in self._choice.read_specs:
             texts = record.get(spec.name, ())
             if spec.is_many and spec.may_be_empty:

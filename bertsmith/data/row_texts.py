@@ -19,8 +19,9 @@ from bertsmith.data.text_files import locate_row
 from bertsmith.errors import InputError
 
 Record = dict[str, tuple[str, ...]]
-"""Texts of one row, by the names of specs. A spec has one text; several if its texts may be in
-several columns; none if its column is optional and the row has none."""
+"""Texts of one row, by the names of specs: a tuple of one text. The tuple may have several if the
+spec's texts may be in several columns. Empty texts at its end are dropped, so it is empty
+if the row has no text there."""
 RAGGED = {
     "tsv": "In a .tsv file every tab starts a column and every line end a row, also within quotes. "
     "Fix the row, or save the table as .csv.",

@@ -100,19 +100,22 @@ class RelatedReader(RecordReader[RelatedTexts]):
         )
 
     def _build_example(self, row: int, record: Record) -> RelatedTexts:
+        # The record has a tuple of texts by the name of each spec; of all but the negatives, one.
+        (anchor,), (positive,) = record["text"], record["pair"]
         is_scored = "score" in self.names
         reads_negatives = self.keeps_negatives or not is_scored
         return RelatedTexts(
-            anchor=record["text"][0],
-            positive=record["pair"][0],
+            anchor=anchor,
+            positive=positive,
             negatives=record.get("negatives", ()) if reads_negatives else (),
             score=self._parse_score(row, record) if is_scored else None,
             row=row,
         )
 
     def _parse_score(self, row: int, record: Record) -> float:
+        (score,) = record["score"]
         return parse_number(
-            record["score"][0],
+            score,
             f"{self.locate_row(row)}: the score",
             f"Fix the row, or choose the column with {option('label_column')}. If the pairs have "
             f"no scores, pass {option('loss')} contrastive {option('metric', 'mrr')}.",

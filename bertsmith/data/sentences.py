@@ -1,13 +1,19 @@
 """Split running text into sentences, by rules for European languages and Chinese."""
 
 import re
+import unicodedata
 
 _LINE_END = r"\n\r\v\f\x85\u2028\u2029"
 _STOP = ".!?。！？；…｡"
 _CLOSING = r"\"'”’»」』）》】〉〕)\]}"
 _OPENING = r"\"'“‘«「『（《【〈〔(\[{"
 _SPACE = rf"[^\S{_LINE_END}]"
-_LOWER = "a-zß-öø-ÿа-яё"
+# Lower-case letters of Latin, Greek and Cyrillic; from U+1E00 on they have rarer accents.
+_LOWER = "".join(
+    char
+    for char in map(chr, [*range(0x0530), *range(0x1E00, 0x2000)])
+    if unicodedata.category(char) == "Ll"
+)
 _CHINESE = "\u2e80-\u9fff\uf900-\ufaff\uff00-\uffef\U00020000-\U0003ffff"
 _TAG = r"br\s*+/?>"  # <br />, the line break that web text is full of
 

@@ -21,7 +21,10 @@ _LONG_INTEGER = "long integer"
 
 
 def source_columns(reader: RecordReader[Any], first: SourceRow) -> dict[str, Any]:
-    """Return the names of a source's columns, in order, and types as `table_writer` takes them.
+    """Return the names of a source's columns, in order, with their types.
+
+    The types are those that `table_writer` takes: str, int, float, bool, Any (values of several
+    types), or of a Parquet file pyarrow's own.
 
     Files of objects and Excel files are read once more for this.
 

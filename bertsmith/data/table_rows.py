@@ -37,6 +37,13 @@ class TableRows:
     are_classes_named: bool = True
 
     def __post_init__(self) -> None:
+        if isinstance(self.table, Mapping):
+            # The columns are read more than once.
+            columns = {
+                name: list(column) if isinstance(column, Iterator) else column
+                for name, column in self.table.items()
+            }
+            object.__setattr__(self, "table", columns)
         if self._has("collect"):  # polars, lazily
             raise InputError(
                 f"table: found {name_type(self.table)}. Give its rows: frame.collect()."

@@ -27,7 +27,7 @@ class TranslationPair:
 
     @property
     def content(self) -> tuple[str, str]:
-        """The input of a model; examples with equal inputs are duplicates."""
+        """Both texts; pairs that have both equal are duplicates."""
         return self.source, self.target
 
     def to_json(self) -> dict[str, Any]:
@@ -49,8 +49,11 @@ class TranslationReader(RecordReader[TranslationPair]):
             columns,
             lambda column_names: specs,
             self._build_pair,
+            # "lines of text have no targets beside the sources", as a message says of a .txt file
             lines_lack="targets beside the sources",
         )
 
     def _build_pair(self, row: int, record: Record) -> TranslationPair:
-        return TranslationPair(record["source"][0], record["target"][0], row)
+        # The record has a tuple of one text by the name of each spec.
+        (source,), (target,) = record["source"], record["target"]
+        return TranslationPair(source, target, row)

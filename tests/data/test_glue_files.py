@@ -86,6 +86,14 @@ def test_test_files_are_found_and_read(root):
     assert [(e.label, e.text, e.pair) for e in rows] == [("0", "She ran.", None), ("1", "", None)]
 
 
+@pytest.mark.parametrize("header", ["index\ttext", "index\tsentence\tsentence"])
+def test_advice_on_a_test_file_names_no_option_as_there_is_none(tmp_path, header):
+    path = write(tmp_path, "test.tsv", [header, header])
+    with refuses(InputError, "'sentence'", "Rename") as caught:
+        list(iter_test_examples(path, ("sentence",)))
+    assert caught.value.to_json()["options"] == []
+
+
 def test_the_real_files(data_dir):
     sizes = {"SST-2": 872, "CoLA": 1043, "MRPC": 408, "RTE": 277, "STS-B": 1500}
     found = find_tasks(data_dir / "glue")

@@ -138,7 +138,7 @@ def test_what_no_json_holds_is_refused_with_its_row():
     nested = "a"
     for _ in range(10_000):
         nested = [nested]
-    for value in (nested, dict.fromkeys(["\ud83d", "\ud83e"], 1)):
+    for value in (nested, dict.fromkeys(["\ud83d", "\ud83e"], 1), {7: 1, "7": 1}):
         with refuses(InputError, "row 2 of the rows given: not like JSON ("):
             list(ExampleReader([PAIR, PAIR | {"more": value}]))
 
@@ -153,6 +153,21 @@ def test_a_stream_of_datasets_is_counted_by_reading_it():
 def test_a_column_that_is_no_list_is_named(read):
     with refuses(InputError, "text: found str. Give a list."):
         read(TableRows({"label": ["x"], "text": "a b c"}))
+
+
+def test_columns_that_are_iterators_are_read_more_than_once():
+    table = TableRows({"text": map(str, "ab"), "label": iter("xy")})
+    assert table.num_rows == 2
+    for _ in range(2):
+        assert list(table) == [{"text": "a", "label": "x"}, {"text": "b", "label": "y"}]
+
+
+@pytest.mark.parametrize("missing", [pandas.NA, pandas.NaT, nan, None])
+def test_missing_values_of_pandas_are_missing_outside_of_its_tables(missing):
+    table = {"text": pandas.Series(["a", missing], dtype=object), "label": [1, 2]}
+    for source in (TableRows(table), [PAIR, PAIR | {"label": missing}]):
+        reader = ExampleReader(source, Columns(skip_incomplete=True))
+        assert (len(list(reader)), reader.num_skipped) == (1, 1)
 
 
 def test_values_as_tables_in_memory_have_them():

@@ -42,6 +42,10 @@ ENGLISH = [
     "He came at 5 p.m.| The door was shut.",
     "He came at 5 p.m. Monday.",
     "Il est parti. être ou ne pas être.",
+    "Są np. łodzie, tzn. żaglówki.| Ćwiczą.",
+    "Są m.in. ćwiczenia.| Žena přišla, tj. česká.",
+    "Він, т.зв. їжак.| Їжак.",
+    "Π.χ. όταν.| Όταν.",
 ]
 CHINESE = [
     "今天天气很好。|我们去公园吧！|你去吗？|好；|走。",

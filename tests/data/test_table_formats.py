@@ -3,6 +3,7 @@
 import csv
 import json
 import re
+import subprocess
 import sys
 import zipfile
 from datetime import UTC, date, datetime
@@ -200,6 +201,31 @@ def test_a_missing_openpyxl_is_told(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "openpyxl", None)
     with refuses(ConfigError, "pip install 'bertsmith[excel]'"):
         ExampleReader(path).read()
+
+
+@pytest.mark.parametrize("file_format", ["parquet", "xlsx"])
+def test_what_is_read_from_its_end_does_not_come_from_standard_input(file_format):
+    with refuses(InputError, "standard input: "):
+        ExampleReader(STANDARD_INPUT, Columns(format=file_format)).read()
+
+
+def test_json_from_standard_input_is_named_so(monkeypatch, tmp_path):
+    path = tmp_path / "in"
+    for content, place in (('{"text": "a"}', "standard input: "), ("[7,]", "standard input:1: ")):
+        path.write_text(content)
+        with path.open() as stream:
+            monkeypatch.setattr("sys.stdin", stream)
+            with refuses(InputError, place, worded=place.endswith("t: ")):  # else Python's words
+                ExampleReader(STANDARD_INPUT, Columns(format="json"), labelled=False).read()
+
+
+def test_a_missing_file_is_an_error_and_nothing_else(tmp_path):
+    """In development mode, as in Python 3.13, errors of unfinished objects are shown."""
+    read = "from bertsmith.data.text_files import iter_lines; from pathlib import Path\n"
+    read += "try: next(iter_lines(Path('none.txt')))\nexcept ValueError as error: print(error)"
+    command = [sys.executable, "-X", "dev", "-c", read]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("none.txt: cannot be read") and done.stderr == ""
 
 
 def test_a_delimiter_is_for_the_files_that_have_one(tmp_path):

@@ -12,7 +12,7 @@ from refusals import refuses
 from bertsmith.data import conll
 from bertsmith.data.columns import TagColumns
 from bertsmith.data.conll import LineBlock
-from bertsmith.data.conllu import ConlluParser
+from bertsmith.data.conllu import ConlluParser, locate_forms
 from bertsmith.data.label_schemes import detect_scheme
 from bertsmith.data.tagged_files import FORMAT_NAMES, TaggedReader, find_format
 from bertsmith.errors import InputError, as_flags
@@ -135,6 +135,18 @@ def test_conllu_has_its_words_labels_and_text(tmp_path):
     assert pairs(path, label_column="XPOS")[0][1][:2] == ("VB", "RB")
     assert pairs(path, word_column="lemma", label_column="6")[0][0][:2] == ("do", "not")
     check_refusal(path, ": ", "'pos'", "id, form", "--label-column", label_column="pos")
+
+
+@pytest.mark.parametrize("rows, text, found", [
+    ([("8-9", "don't"), ("8", "do"), ("10", "go")], "don't go", ["don't", "go"]),
+    ([("1-2", "du"), ("1", "de"), ("3-4", "don't"), ("3", "do"), ("4", "n't")], "du don't",
+     ["du", "do", "n't"]),
+    # In lower case İ is two characters, i and a dot above, and so equal to the first part.
+    ([("1-2", "İa"), ("1", "i\u0307"), ("2", "a"), ("3", "go")], "İa go", ["İa", "İa", "go"]),
+])  # fmt: skip
+def test_multiword_tokens_that_lack_a_part_or_change_in_length(rows, text, found):
+    located, offsets = locate_forms([[number, form, *["_"] * 8] for number, form in rows])
+    assert (located, [located[start:end] for start, end in offsets]) == (text, found)
 
 
 def test_objects_of_words():
