@@ -18,6 +18,15 @@ NUMBER_HEADS = ("regress", "choose")
 TASK_HEADS = (*LABEL_HEADS, *NUMBER_HEADS, "answer")
 """Heads that are fine-tuned for a task."""
 HEADS = (*PRETRAINING_HEADS, *TASK_HEADS)
+TRAINING_COMMANDS = {
+    "classify": "'bertsmith finetune classify --model'",
+    "multi_label": "'bertsmith finetune classify --multi-label --model'",
+    "regress": "'bertsmith finetune regress --model'",
+    "tag": "'bertsmith finetune tag --model'",
+    "answer": "'bertsmith finetune answer --model'",
+    "choose": "'bertsmith finetune choose --model'",
+}
+"""Beginnings of the commands that train the heads of tasks, for messages."""
 
 LINEAR_HEAD_FILE = "linear_head.safetensors"
 """File of a head that is fitted to the vectors of a frozen encoder (tasks/linear_head.py)."""

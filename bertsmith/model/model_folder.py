@@ -32,7 +32,12 @@ from bertsmith.model.config_file import (
 )
 from bertsmith.model.families import CLASSIFIER_MODULES
 from bertsmith.model.family import Family
-from bertsmith.model.head_names import LABEL_HEADS, PAIR_HEADS, PRETRAINING_HEADS
+from bertsmith.model.head_names import (
+    LABEL_HEADS,
+    PAIR_HEADS,
+    PRETRAINING_HEADS,
+    TRAINING_COMMANDS,
+)
 from bertsmith.model.hub import find_checkpoint
 from bertsmith.model.load_report import list_weights
 from bertsmith.model.nested_folder import open_files
@@ -277,10 +282,11 @@ class ModelFolder:
         # A regression with several outputs has no head of ours: what is allowed is then another
         # problem type.
         others = [name for name in PROBLEM_TYPES.values() if name != stored_type]
-        allowed = others if kind is None else [PROBLEM_TYPES[kind]]
+        wanted = None if kind is None else PROBLEM_TYPES[kind]
+        allowed = others if wanted in (None, stored_type) else [wanted]
         outputs = f" with {num_labels(self.settings)} outputs" if head is None else ""
         raise CheckpointError(
             f"{self.files.path(CONFIG_FILE)}: problem_type is {stored_type!r}{outputs}; it must "
             f"be {' or '.join(map(repr, allowed))}. Use another folder, or train a head from this "
-            "one with 'bertsmith finetune classify --model'."
+            f"one with {TRAINING_COMMANDS[kind or 'classify']}."
         )

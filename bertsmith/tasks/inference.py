@@ -28,6 +28,7 @@ from bertsmith.model.attention_paths import attention_paths
 from bertsmith.model.bert import BertModel
 from bertsmith.model.config_file import PROBLEM_TYPES, model_kind
 from bertsmith.model.electra_pair import suggest_masked_lm_folder
+from bertsmith.model.head_names import TRAINING_COMMANDS
 from bertsmith.model.int8 import can_quantize, quantize
 from bertsmith.model.load_report import list_weights
 from bertsmith.model.loading import build
@@ -54,18 +55,18 @@ fewer, one pass by all threads is as fast (all-MiniLM-L6-v2, two threads of a Ze
 
 InferencePrecision = Literal["fp32", "bf16", "int8"]
 
-# {kind} is the kind of head in words, {task} the name in `bertsmith finetune NAME`.
-_NO_HEAD = (
-    "the model has no {kind} head. Train one with 'bertsmith finetune {task} --model' on this "
-    "folder, and use the folder that it writes."
-)
+_KINDS_OF_HEADS = {
+    "classify": "classification",
+    "multi_label": "multi-label",
+    "regress": "regression",
+    "tag": "token classification",
+    "answer": "question answering",
+    "choose": "multiple choice",
+}
 MISSING_HEAD = {
-    "classify": _NO_HEAD.format(kind="classification", task="classify"),
-    "multi_label": _NO_HEAD.format(kind="classification", task="classify"),
-    "regress": _NO_HEAD.format(kind="regression", task="regress"),
-    "tag": _NO_HEAD.format(kind="token classification", task="tag"),
-    "answer": _NO_HEAD.format(kind="question answering", task="answer"),
-    "choose": _NO_HEAD.format(kind="multiple choice", task="choose"),
+    head: f"the model has no {kind} head. Train one with {TRAINING_COMMANDS[head]} on this folder, "
+    "and use the folder that it writes."
+    for head, kind in _KINDS_OF_HEADS.items()
 }
 """Messages about a model without a head that a task needs, by the name of the head."""
 

@@ -461,19 +461,32 @@ class Predictor(LoadedDefinition[DefinitionT_co]):
         manhattan, the results are dot products or negative distances instead of cosines.
 
         Raises:
-            InputError: an item is not a text, pair of texts, or array of vectors.
+            InputError: an item is not a text, pair of texts, or array of vectors, or the vectors
+                of `a` and `b` have different lengths.
         """
         first = self._as_vectors(a)
         second = self._as_vectors(b)
+        size, other_size = first.shape[-1], second.shape[-1]
+        if size != other_size:
+            raise InputError(
+                f"similarity: found vectors of {size:,} and of {other_size:,} numbers. Give "
+                "vectors of one length."
+            )
         similarities = compute_similarity(
             np.atleast_2d(first), np.atleast_2d(second), self._text_vectors.similarity
         )
         return float(similarities[0, 0]) if first.ndim == second.ndim == 1 else similarities
 
     def _as_vectors(self, value: Any) -> Vectors:
-        """Return vectors as they are, and encode texts."""
-        is_array = isinstance(value, np.ndarray) and np.issubdtype(value.dtype, np.floating)
-        return value if is_array else self.encode(value)
+        """Return vectors in fp32, `[hidden]` or `[vectors, hidden]`, and encode texts."""
+        if not (isinstance(value, np.ndarray) and np.issubdtype(value.dtype, np.floating)):
+            return self.encode(value)
+        if value.ndim not in (1, 2):
+            raise InputError(
+                f"similarity: found an array of {value.ndim} dimensions. Give one vector, or an "
+                "array with a vector in each row."
+            )
+        return value.astype(np.float32, copy=False)
 
     @cached_property
     def _text_vectors(self) -> TextVectors:

@@ -143,10 +143,17 @@ def test_classifiers_of_other_kinds_are_not_taken_for_ours(tmp_path, labels, pro
     named = ["config.json: problem_type", f"'{problem_type or 'regression'}'", "finetune classify"]
     with refuses(CheckpointError, *named):
         read_folder(tmp_path).check_classifier("classify")
+    if head != "multi_label":
+        with refuses(CheckpointError, "finetune classify --multi-label --model"):
+            read_folder(tmp_path).check_classifier("multi_label")
     if head is None:
-        with refuses(CheckpointError, "'regression' with 3 outputs", worded=False) as error:
-            read_folder(tmp_path).check_classifier(None)
-        assert str(error.value).count("'regression'") == 1
+        for kind in (None, "regress"):
+            with refuses(CheckpointError, "'regression' with 3 outputs", worded=False) as error:
+                read_folder(tmp_path).check_classifier(kind)
+            assert str(error.value).count("'regression'") == 1
+    elif head != "regress":
+        with refuses(CheckpointError, "finetune regress --model"):
+            read_folder(tmp_path).check_classifier("regress")
 
 
 @pytest.mark.parametrize("family", ["bert", "albert", "distilbert", "modernbert"])

@@ -193,6 +193,11 @@ def test_vectors_in_portions_and_their_similarity(load):
     assert cosines.shape == (3, 2)
     assert cosines[0, 0] == pytest.approx(1)
     assert cosines[0, 1] == pytest.approx(encoder.similarity(*texts[:2]), abs=1e-6)
+    assert encoder.similarity(vectors.astype(np.float64), vectors).dtype == np.float32
+    for strange, found in ((vectors[:, None], "3 dimensions"), (np.array(1.0), "0 dimensions"),
+                           (vectors[:, 1:], "vectors of 23 and of 24 numbers")):  # fmt: skip
+        with refuses(InputError, "similarity: ", found):
+            encoder.similarity(strange, vectors)
     for use in (encoder, encoder.encode, encoder.predict):
         with refuses(InputError, "[(a, b)]", "[a, b]"):
             use(("a good film", "the dull story"))
