@@ -49,7 +49,7 @@ def open_cache(directory: Path, facts: Mapping[str, Any]) -> None:
     path = directory / MANIFEST
     if not path.exists():
         if not is_empty(directory):
-            raise _foreign(directory, "and not empty")
+            raise _foreign(directory, "and not empty" if directory.is_dir() else "but a file")
         write_json(path, {"format": CACHE_FORMAT, **facts})
         return
     check_cache(directory, facts)

@@ -207,7 +207,8 @@ def forecast(job: PretrainJob, seconds: float) -> Forecast:
         with on_meta_device():  # a model without values, which is enough to count parameters
             meta_model = objective.new_model(config.model)
         counts = count_parameters(meta_model)
-        state = state_bytes(meta_model, config, machine)
+        is_exact = job.training.exact
+        state = state_bytes(meta_model, config, machine, is_exact=is_exact)
         _check_memory(state, config, machine)
         began = time.monotonic()
         # In place of a model to continue, one with random weights of its shape is timed: the values
@@ -222,7 +223,13 @@ def forecast(job: PretrainJob, seconds: float) -> Forecast:
             phases.append(_measure_phase(objective, model, machine, first=1, last=start))
         phases.append(_measure_phase(objective, model, machine, first=start + 1, last=None))
         trial = _time_steps(
-            objective, config, model.to(machine.device), machine, phases[-1], seconds
+            objective,
+            config,
+            model.to(machine.device),
+            machine,
+            phases[-1],
+            seconds,
+            is_exact=is_exact,
         )
     if machine.device.type == "cpu" and trial.peak_bytes and prepared_peak:
         trial = replace(trial, peak_bytes=max(trial.peak_bytes, prepared_peak))
@@ -238,18 +245,21 @@ def forecast(job: PretrainJob, seconds: float) -> Forecast:
     )
 
 
-def state_bytes(model: BertModel, config: PretrainConfig, machine: Machine) -> int:
+def state_bytes(
+    model: BertModel, config: PretrainConfig, machine: Machine, *, is_exact: bool = False
+) -> int:
     """Count the bytes of weights, optimizer and gradients.
 
     Weights are fp32; a run in bf16 also has a copy in bf16. The optimizer has two numbers per
     weight. Each share of a step has gradients of its own, in fp32 if it sums those of several
-    micro-batches.
+    micro-batches, or with `--exact`.
     """
     width = DTYPES[machine.precision].itemsize
     is_cpu = machine.device.type == "cpu"
-    sums_gradients = not is_cpu or config.batch_size > machine.num_shares * config.micro_batch_size
+    sums_gradients = config.batch_size > machine.num_shares * config.micro_batch_size
+    has_fp32_gradients = sums_gradients or is_exact or not is_cpu
     weights = 4 + (width if width < 4 else 0)
-    gradients = (4 if sums_gradients else width) * machine.num_shares
+    gradients = (4 if has_fp32_gradients else width) * machine.num_shares
     return Layout.of(model.parameter_specs()).size * (weights + 8 + gradients)
 
 
@@ -312,12 +322,15 @@ def _time_steps(
     machine: Machine,
     phase: Phase,
     seconds: float,
+    *,
+    is_exact: bool,
 ) -> Trial:
     """Time steps whose rows have their full length, by all processes of the run.
 
     Args:
         phase: the last phase, whose rows have their full length.
         seconds: the time for which steps are timed, about.
+        is_exact: whether the run has the setting `--exact`.
     """
     rows = objective.batch_size
     max_length = config.pretraining.max_length
@@ -334,6 +347,7 @@ def _time_steps(
         machine.num_shares,
         config.optim.optimizer,
         machine.processes_here,
+        is_exact=is_exact,
     ) as timer:
         measured = timer.time(phase.first, seconds=seconds)
         evaluation = timer.time_evaluation() * objective.eval_rows / eval_rows

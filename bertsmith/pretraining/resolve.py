@@ -133,9 +133,13 @@ def resolve_pretraining(
     micro_batch_size = rows_of_micro_batch(
         training, pretraining.max_length, teacher or shape, machine
     )
-    if previous is not None and training.micro_batch_size is None:
-        # A contrastive loss depends on the rows that it compares, so they stay those of the run.
-        micro_batch_size = previous.get(COMPARED_ROWS) or micro_batch_size
+    if training.micro_batch_size is None:
+        if pair_task is not None:  # it compares rows, so each process needs some, however many
+            fewest = min(pair_task.min_rows, training.batch_size)
+            micro_batch_size = max(micro_batch_size, fewest)
+        if previous is not None:
+            # A contrastive loss depends on the rows that it compares: they stay those of the run.
+            micro_batch_size = previous.get(COMPARED_ROWS) or micro_batch_size
 
     # Learning rate
     if preset:

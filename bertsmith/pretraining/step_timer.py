@@ -83,6 +83,8 @@ def timing_steps(
     num_shares: int,
     optimizer: Optimizer,
     num_processes: int | None = None,
+    *,
+    is_exact: bool = False,
 ) -> Iterator["StepTimer"]:
     """Start worker processes that can time steps of `objective` in the block.
 
@@ -91,9 +93,10 @@ def timing_steps(
         model: fp32, on its device; its weights hardly change.
         num_shares: number of shares of a step.
         num_processes: number of worker processes; None: one for each share.
+        is_exact: whether steps are timed as with `--exact`, where each process has one thread.
     """
     optim = OptimSettings(optimizer=optimizer, learning_rate=RATE)
-    plan = Plan(objective, optim, seed=0, num_shares=num_shares)
+    plan = Plan(objective, optim, seed=0, num_shares=num_shares, is_exact=is_exact)
     with LocalWorkers(model, DTYPES[precision], plan, num_processes=num_processes) as workers:
         workers.wait()
         yield StepTimer(objective, workers)

@@ -211,19 +211,25 @@ def describe_cores(device: torch.device, precision: Precision, num_ranks: int = 
 
 
 def describe_computing(
-    device: torch.device, precision: Precision, num_processes: int, attention: str
+    device: torch.device,
+    precision: Precision,
+    num_processes: int,
+    attention: str,
+    *,
+    is_exact: bool = False,
 ) -> str:
     """Describe in one line how a run computes, and the measurements by which that was chosen.
 
     Args:
         attention: how attention is computed, in words.
+        is_exact: whether the run has the setting `--exact`, so that each process has one thread.
     """
     parts = [f"on {device} in {precision}"]
     if device.type == "cpu":
         reason = _describe_products(precision) if earlier_choices() is None else "as it began"
         parts[0] += f" ({reason})"
         processes = count_noun(num_processes, "process", "processes")
-        threads = max(1, torch.get_num_threads() // num_processes)
+        threads = 1 if is_exact else max(1, torch.get_num_threads() // num_processes)
         parts.append(f"{processes} of {count_noun(threads, 'thread')}")
     return ", ".join([*parts, attention])
 

@@ -152,7 +152,9 @@ class Trainer:
         num_processes = math.ceil(config.num_shares / num_ranks)  # on this rank, one per share
         if is_exact:
             num_processes = min(num_processes, count_worker_processes(self.device))
-        computing = describe_computing(self.device, config.precision, num_processes, attention)
+        computing = describe_computing(
+            self.device, config.precision, num_processes, attention, is_exact=is_exact
+        )
         self.computing = as_arguments("\n".join([computing, *config.notes]))
         """Details of how the run computes, and the notes of its configuration; for run.json."""
         hardware = describe_cores(self.device, config.precision, num_ranks)

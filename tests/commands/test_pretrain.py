@@ -140,6 +140,12 @@ def test_long_rows_and_large_models_are_computed_a_few_at_a_time(
     assert resolved.micro_batch_size == rows
 
 
+def test_enough_rows_are_compared_however_many_processes_there_are(corpus_dir):
+    job = small_job(corpus_dir, steps=1, batch_size=16).with_pretraining(pairs="contrastive")
+    machine = Machine(torch.device("cpu"), "fp32", num_shares=8)
+    assert resolve_pretraining(job, Corpus.open(corpus_dir), machine).micro_batch_size == 4
+
+
 def test_chinese_without_words_is_told(bertsmith, tmp_path):
     texts = ["今天天气很好。我们去公园。" * 3, "他在北京工作。天气很好。" * 3, "今天去。" * 9]
     (tmp_path / "text.txt").write_text("\n\n".join(texts * 4), encoding="utf-8")

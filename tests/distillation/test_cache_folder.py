@@ -41,6 +41,12 @@ def test_a_folder_of_something_else_is_refused(tmp_path):
         assert "emove" not in str(refused.value)  # it is the user's own
 
 
+def test_a_file_is_no_cache(tmp_path):
+    (tmp_path / "file").write_text("mine")
+    with refuses(ConfigError, "file: not a cache of a teacher's outputs, but a file"):
+        open_cache(tmp_path / "file", FACTS)
+
+
 def test_any_damage_is_named(tmp_path):
     path, array = tmp_path / "outputs.npy", np.arange(100, dtype=np.float32)
     save_array(path, array)

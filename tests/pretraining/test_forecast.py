@@ -5,7 +5,8 @@ from dataclasses import replace
 import pytest
 import torch
 from refusals import refuses
-from small_workers import small_objective
+from small_workers import small_model, small_objective
+from torch_threads import threads
 
 from bertsmith.data.corpus import Corpus
 from bertsmith.errors import ConfigError
@@ -20,7 +21,7 @@ from bertsmith.pretraining.model_settings import ModelSettings
 from bertsmith.pretraining.objective import Pretraining
 from bertsmith.pretraining.resolve import resolve_pretraining
 from bertsmith.pretraining.settings import PretrainingSettings
-from bertsmith.pretraining.step_timer import busiest_tokens
+from bertsmith.pretraining.step_timer import busiest_tokens, timing_steps
 from bertsmith.training.budget import EvaluationPlan
 from bertsmith.training.machine import Machine
 from bertsmith.training.settings import TrainingSettings
@@ -140,6 +141,13 @@ def test_with_exact_sums_a_process_computes_several_shares(job):
     [phase] = [phase for phase in found.phases if phase.last is None]
     assert phase.tokens / 2 <= phase.busiest < phase.tokens
     assert found.state_bytes > 12 * 4 * found.parameters
+
+
+def test_with_exact_sums_steps_are_timed_with_one_thread(corpus_dir):
+    task, shape = small_objective(corpus_dir, batch_size=4), small_model()
+    for is_exact, num_threads in ((False, 2), (True, 1)):
+        with threads(2), timing_steps(task, shape, "fp32", 12, "adamw", 1, is_exact=is_exact):
+            assert torch.get_num_threads() == num_threads
 
 
 def test_what_does_not_fit_into_memory_is_not_tried(job, monkeypatch):
