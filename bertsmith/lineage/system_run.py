@@ -222,7 +222,9 @@ class SystemRun(Run[ResolvedSystem[DataT], dict[str, Any]], Generic[DataT]):
         return EvaluationPlan.of_seconds(seconds, row_seconds)
 
     def build(self, resolved: ResolvedSystem[DataT], machine: Machine) -> BuiltRun:
-        note = resolved.config.evaluations.describe(resolved.objective.num_held_out)
+        config = resolved.config
+        num_held_out = resolved.objective.num_held_out
+        note = config.evaluations.describe(num_held_out, config.steps, config.eval_every)
         return self.build_run(resolved, machine, (note,) if note else ())
 
     def build_result(self, resolved: ResolvedSystem[DataT], trained: Trained) -> dict[str, Any]:

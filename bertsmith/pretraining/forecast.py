@@ -131,13 +131,10 @@ class Forecast:
     @property
     def num_evaluations(self) -> int:
         """Evaluations of the run, the one before the first step included."""
-        times = self.config.evaluations.times
-        every = self.config.eval_every
-        if every is None:
-            if self.config.steps is None:
-                return 1 + times
-            every = max(1, round(self.config.steps / times))
-        return 1 + math.ceil(self.num_steps / every)
+        plan, every = self.config.evaluations, self.config.eval_every
+        if self.config.steps is None and every is None:
+            return 1 + plan.times
+        return plan.num_evaluations(math.ceil(self.num_steps), every)
 
     def sum_over_run(self, amounts: Sequence[float]) -> float:
         """Sum `amounts`, one per step of each phase, over all steps of the run."""

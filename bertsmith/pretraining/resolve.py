@@ -405,7 +405,8 @@ def _with_evaluations(
 
     A continued model learned more than token frequencies before, so it gets no such note.
     """
-    note = plan.describe(num_held_out=MAX_EVAL_ROWS if _has_held_out(corpus) else 0)
+    num_held_out = MAX_EVAL_ROWS if _has_held_out(corpus) else 0
+    note = plan.describe(num_held_out, config.steps, config.eval_every)
     notes = [note] if note else []
     if steps < LEARNING_STEPS and not config.source:
         num_steps = count_noun(max(1, steps), "step")

@@ -1,5 +1,6 @@
 """Budget of a run in steps or seconds, its progress, and the evaluations that fit into it."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -108,20 +109,41 @@ class EvaluationPlan:
         rows = min(MAX_EVAL_ROWS, int(total_rows / (1 + times)))
         return cls(max(min_rows, rows), times)
 
-    def describe(self, num_held_out: int = MAX_EVAL_ROWS) -> str:
+    def interval(self, steps: int) -> int:
+        """Return the number of steps between two of `times` evaluations in a run of `steps`."""
+        return max(1, round(steps / self.times))
+
+    def num_evaluations(self, steps: int, every: int | None) -> int:
+        """Count the evaluations of a run of `steps`, the one before the first step included.
+
+        There is one at the end, too. `every` is the interval in steps that the user set, or None.
+        """
+        return 1 + math.ceil(steps / (every or self.interval(steps)))
+
+    def describe(
+        self, num_held_out: int = MAX_EVAL_ROWS, steps: int | None = None, every: int | None = None
+    ) -> str:
         """Describe the reduced evaluations of a short run; empty if they are not reduced.
 
         Args:
             num_held_out: the number of rows that can be evaluated.
+            steps: the steps of the run; None for a run in minutes.
+            every: the interval of evaluations in steps that the user set; None if none was set.
         """
         max_rows = min(num_held_out, MAX_EVAL_ROWS)
         has_all_rows = self.rows >= max_rows
         is_by_user = not self.is_limited
-        if is_by_user or max_rows == 0 or (has_all_rows and self.times == MAX_TIMES):
+        has_all_times = every is not None or self.times == MAX_TIMES
+        if is_by_user or max_rows == 0 or (has_all_rows and has_all_times):
             return ""
         advice = "" if has_all_rows else f" ({option('eval_rows', max_rows)} for more)"
         rows = count_noun(min(self.rows, max_rows), "held-out row")
-        return f"evaluated on {rows}, {1 + self.times} times, since the run is short{advice}"
+        times = f"{1 + self.times} times"
+        if steps is not None:
+            times = f"{self.num_evaluations(steps, every)} times"
+        elif every is not None:
+            times = f"every {every} steps" if every > 1 else "after every step"
+        return f"evaluated on {rows}, {times}, since the run is short{advice}"
 
 
 def is_due(before: float, after: float, interval: float) -> bool:

@@ -466,10 +466,9 @@ class Trainer:
     def _is_evaluation_due(self, before: float, progress: float) -> bool:
         """Return whether to evaluate after a step in which the progress rose from `before`."""
         # With a number of steps, or an interval in steps, evaluations come at multiples of steps.
-        step, every = self.state.step, self.config.eval_every
-        times = self.config.evaluations.times
+        step, every, plan = self.state.step, self.config.eval_every, self.config.evaluations
         if every is None and self.budget.steps is not None:
-            every = max(1, round(self.budget.steps / times))
+            every = plan.interval(self.budget.steps)
         if every is not None:
             return is_due(step - 1, step, every)
         # In a run in minutes they come at equal shares of its time, if they are not too slow.
@@ -477,8 +476,8 @@ class Trainer:
         # This evaluation and the one at the end will each take about as long as the last one.
         all_seconds = self.state.evaluation_seconds + 2 * self.budget.reserve
         is_affordable = all_seconds <= EVALUATION_LIMIT * self.budget.seconds
-        is_affordable |= not self.config.evaluations.is_limited
-        return is_affordable and is_due(before, progress, 1 / times)
+        is_affordable |= not plan.is_limited
+        return is_affordable and is_due(before, progress, 1 / plan.times)
 
     def _is_checkpoint_due(self) -> bool:
         step, every = self.state.step, self.config.checkpoint_every

@@ -1,5 +1,6 @@
 """The budget: shares of steps or seconds, and what is due on the way."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -33,4 +34,13 @@ def test_the_note_of_a_short_run_counts_the_rows_that_there_are():
     assert "on 1 held-out row, 2 times" in plan.describe(1)
     assert EvaluationPlan(60, MAX_TIMES).describe(3) == ""  # all rows, as often as in a long run
     assert plan.describe(0) == ""
+    assert plan.describe(3, every=5) == ""  # all rows, as often as the user chose
     assert EvaluationPlan(60, 10, is_limited=False).describe() == ""  # as the user chose
+
+
+@pytest.mark.parametrize(("steps", "every", "times"), [
+    (24, None, "3 times"), (25, None, "4 times"), (25, 5, "6 times"), (25, 30, "2 times"),
+    (None, None, "3 times"), (None, 5, "every 5 steps"), (None, 1, "after every step"),
+])  # fmt: skip
+def test_the_note_of_a_short_run_counts_its_evaluations(steps, every, times):
+    assert f"60 held-out rows, {times}, since" in EvaluationPlan(60, 2).describe(97, steps, every)

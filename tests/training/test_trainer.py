@@ -249,6 +249,14 @@ def test_a_full_disk_says_how_to_go_on(corpus_dir, tmp_path, monkeypatch, owner,
         one.run()
 
 
+@pytest.mark.parametrize("every", [None, 3])
+def test_a_run_has_as_many_evaluations_as_are_counted(corpus_dir, tmp_path, every):
+    settings = replace(SETTINGS, steps=5, eval_every=every, checkpoint_every=None)
+    plan, watch = EvaluationPlan(5, 2), Watch()
+    trained(corpus_dir, tmp_path / "run", settings, evaluations=plan, callbacks=[watch])
+    assert len(watch.evals) == plan.num_evaluations(5, every)
+
+
 def test_what_is_said_of_computing_is_what_is_done_and_spelled(corpus_dir, tmp_path):
     note = f"short ({option('eval_rows', 512)} for more)"
     with threads(9):  # there are at most 8 processes
