@@ -16,7 +16,7 @@ from typing import Any
 from bertsmith._version import __version__
 from bertsmith.data.reading import format_reason
 from bertsmith.data.settings import CorpusSettings
-from bertsmith.errors import CorpusError, option, read_error
+from bertsmith.errors import CheckpointError, CorpusError, option, read_error
 from bertsmith.system.json_text import parse_json
 from bertsmith.system.paths import shell_path
 from bertsmith.system.small_files import read_small_file
@@ -97,6 +97,8 @@ class BuildPlan:
                 raise ValueError(f"shards: found {plan.shards}; allowed is 1 or more")
         except OSError as error:
             raise read_error(CorpusError, path, error) from error
+        except CheckpointError as error:  # not the file itself, such as a pointer of Git LFS
+            raise CorpusError(error.message) from error
         except ValueError as error:
             cause = str(error)
             if isinstance(error, ValidationError):

@@ -23,6 +23,7 @@ from bertsmith.data.manifest import (
 from bertsmith.errors import CorpusError, read_error
 from bertsmith.system.cores import available_cores
 from bertsmith.system.files import sha256_file
+from bertsmith.system.git_lfs import describe_pointer, is_pointer_file
 from bertsmith.system.progress import progress_bar
 from bertsmith.tokenization.auto import load_tokenizer
 from bertsmith.tokenization.piece_bytes import continuation_bytes
@@ -212,6 +213,8 @@ def _check_size(path: Path, file: ShardFile) -> None:
     except OSError as error:
         raise read_error(CorpusError, path, error) from error
     if size != file.bytes:
+        if is_pointer_file(path):
+            raise CorpusError(describe_pointer(path))
         raise CorpusError(
             f"{path}: has {size:,} bytes; the manifest says {file.bytes:,}. The shard was "
             f"truncated or altered. {NEXT_STEP}"

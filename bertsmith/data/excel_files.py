@@ -62,7 +62,15 @@ def read_xlsx(path: Path) -> Iterator[tuple[int, list[Any]]]:
     openpyxl = import_openpyxl(path)
     with progress_bar(path.name, path.stat().st_size) as bar, open_seekable(path, bar) as file:
         try:
-            _check_size(path, file)
+            size = _unpacked_size(file)
+        except ERRORS_OF_DAMAGE as error:
+            raise _damaged(path, error) from error
+        if size > MAX_UNPACKED:
+            raise InputError(
+                f"{path}: takes {size:,} bytes when it is unpacked, and at most {MAX_UNPACKED:,} "
+                "are read. Save the table as .csv."
+            )
+        try:
             workbook = openpyxl.load_workbook(file, read_only=True, data_only=True)
             other_names = [sheet.title for sheet in workbook.worksheets[1:] if _has_values(sheet)]
         except ERRORS_OF_DAMAGE as error:
@@ -157,16 +165,12 @@ def _without_empty_end(values: tuple[Any, ...]) -> list[Any]:
     return list(values[: last + 1])
 
 
-def _check_size(path: Path, file: Any) -> None:
-    """Refuse a workbook that needs too much memory, before it is unpacked."""
+def _unpacked_size(file: Any) -> int:
+    """Return the bytes that a workbook takes when it is unpacked, by its list of parts."""
     with zipfile.ZipFile(file) as parts:
         size = sum(part.file_size for part in parts.infolist())
     file.seek(0)
-    if size > MAX_UNPACKED:
-        raise InputError(
-            f"{path}: takes {size:,} bytes when it is unpacked, and at most {MAX_UNPACKED:,} are "
-            "read. Save the table as .csv."
-        )
+    return size
 
 
 def _damaged(path: Path, error: Exception) -> InputError:

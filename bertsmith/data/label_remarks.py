@@ -110,9 +110,9 @@ def several_in_one(names: Sequence[str]) -> str | None:
     lists = [name for name in names if LIST_TEXT.fullmatch(name)]
     if 2 * len(lists) >= len(names) > 0:
         return (
-            f"{lists[0]} is a list written as text, and each of {len(names):,} such labels is a "
-            "class of its own. Where a text may have several labels, write them as in sport,news, "
-            f"and pass {option('multi_label', True)}"
+            f"{count_noun(len(lists), 'label is a list', 'labels are lists')} written as text, "
+            f"such as {lists[0]}, and each is a class of its own. Where a text may have several "
+            f"labels, write them as in sport,news, and pass {option('multi_label', True)}"
         )
     for separator in LABEL_SEPARATORS:
         label_sets = [{label.strip() for label in name.split(separator)} for name in names]
@@ -124,8 +124,8 @@ def several_in_one(names: Sequence[str]) -> str | None:
             if separator != ",":
                 advice += f" {option('label_separator', separator)}"
             return (
-                f"each of {len(names):,} combinations such as '{with_separator[0]}' is a class of "
-                f"its own. Where a text may have several labels, pass {advice}"
+                f"each of {len(with_separator):,} combinations such as '{with_separator[0]}' is a "
+                f"class of its own. Where a text may have several labels, pass {advice}"
             )
     return None
 

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from bertsmith.errors import CorpusError, read_error
+from bertsmith.errors import CheckpointError, CorpusError, read_error
 from bertsmith.system.bounds import LARGEST
 from bertsmith.system.files import write_json
 from bertsmith.system.json_text import parse_json
@@ -225,6 +225,8 @@ def _read_fields(directory: Path) -> dict[str, Any]:
         fields = parse_json(read_small_file(path))
     except OSError as error:
         raise read_error(CorpusError, path, error) from error
+    except CheckpointError as error:  # not the file itself, such as a pointer of Git LFS
+        raise CorpusError(error.message) from error
     except ValueError as error:
         raise CorpusError(f"{path}: damaged, not JSON ({error}). {NEXT_STEP}") from error
     if not isinstance(fields, dict) or fields.pop("format", None) != CORPUS_FORMAT:

@@ -228,6 +228,16 @@ def test_an_interrupt_leaves_no_corpus_and_no_process(tmp_path, tokenizer, sent)
         pytest.fail("a process is still there")
 
 
+@pytest.mark.parametrize("name", ["manifest.json", "train-00000.ids.npy"])
+def test_pointers_of_git_lfs_are_named(tmp_path, texts, tokenizer, name):
+    build_corpus([texts], tokenizer, tmp_path / "out", executor=LocalProcesses(1))
+    pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:" + "0" * 64 + "\nsize 9\n"
+    (tmp_path / "out" / name).write_text(pointer)
+    with refuses(CorpusError, "git lfs pull") as caught:
+        Corpus.open(tmp_path / "out")
+    assert str(caught.value).startswith(f"{tmp_path / 'out' / name} is a pointer of Git LFS")
+
+
 @pytest.mark.parametrize("share", [0.01, 0.5])
 @pytest.mark.parametrize("first", [True, False])
 def test_documents_without_tokens_take_no_place_in_a_split(tmp_path, tokenizer, share, first):

@@ -209,6 +209,13 @@ def test_what_is_read_from_its_end_does_not_come_from_standard_input(file_format
         ExampleReader(STANDARD_INPUT, Columns(format=file_format)).read()
 
 
+def test_a_workbook_that_is_too_large_is_called_so_and_not_damaged(tmp_path, monkeypatch):
+    path = write_table(tmp_path / "a.xlsx")
+    monkeypatch.setattr(excel_files, "MAX_UNPACKED", 10)
+    with refuses(InputError, "a.xlsx: takes ", worded=False):  # the size depends on openpyxl
+        ExampleReader(path).read()
+
+
 def test_json_from_standard_input_is_named_so(monkeypatch, tmp_path):
     path = tmp_path / "in"
     for content, place in (('{"text": "a"}', "standard input: "), ("[7,]", "standard input:1: ")):
