@@ -20,7 +20,7 @@ from bertsmith.data.row_ids import row_ids
 from bertsmith.data.row_texts import RAGGED
 from bertsmith.data.squad import question_format
 from bertsmith.data.tables import RowFormat, read_rows, read_txt, table_format
-from bertsmith.data.text_files import locate_row
+from bertsmith.data.text_files import locate_row, name_source
 from bertsmith.errors import InputError
 
 NUMBER_COLUMNS = (
@@ -205,6 +205,8 @@ def _cells_of_table(
 ) -> Iterator[_Cell]:
     """Yield the predictions of a table, whose first row that is not blank is the header."""
     first_row, header = next(((row, cells) for row, cells in rows if cells), (0, []))
+    if not header:
+        raise InputError(f"{name_source(path)}: no rows. Give a file with at least one.")
     index = header.index(_prediction_column(path, first_row, header, columns, is_header=True))
     text_index = header.index(text_column) if text_column in header else None
     for row, cells in rows:

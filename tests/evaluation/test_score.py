@@ -391,6 +391,7 @@ NOTHING = {"label": "b", "error": "timeout"}
     ("p.jsonl", [NOTHING, {"label": "a", "prediction": "b"}],
      ["p.jsonl:2:", "'prediction',", "'label' "]),
     ("p.jsonl", [{"label": "b"}, {"label": ["b"]}], ["p.jsonl:2:", "'label' is a list"]),
+    ("p.csv", "\n\n", ["p.csv: no rows"]),
 ])  # fmt: skip
 def test_labels_that_are_refused(labelled, tmp_path, name, content, parts):
     text = content if isinstance(content, str) else "\n".join(map(json.dumps, content))
