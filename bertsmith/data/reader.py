@@ -1,6 +1,6 @@
 """The base class of readers of examples, from files or rows in memory.
 
-A reader is an iterable; this class adds to read its first examples alone, and to count them.
+A reader is an iterable; this class adds methods that read its first examples alone and count them.
 """
 
 import itertools

@@ -17,6 +17,7 @@ from bertsmith.errors import BertsmithError, InputError
 from bertsmith.system.compute import is_installed
 
 _URL = re.compile(r"[a-z][a-z0-9+.-]+://", re.IGNORECASE)
+_WEB_ADDRESS = re.compile("https?://", re.IGNORECASE)
 _MAGIC = re.compile(r"[*?[]")
 
 
@@ -40,7 +41,9 @@ class RemoteFile:
 
     @property
     def name(self) -> str:
-        return self.url.rpartition("/")[2]
+        """The file's name; of a web address without its query, such as `?download=true`."""
+        path = self.url.partition("?")[0] if _WEB_ADDRESS.match(self.url) else self.url
+        return path.rpartition("/")[2]
 
     @property
     def suffix(self) -> str:

@@ -20,7 +20,8 @@ ExampleSource = Path | Iterable[Mapping[str, Any]]
 IN_MEMORY = Path("the rows given")
 """Name of rows or texts in memory, for messages."""
 STANDARD_INPUT = Path("-")
-"""Path of standard input. Each of its lines is a text, or for questions a JSON object."""
+"""Path of standard input. Each of its lines is a text, or for questions a JSON object, unless the
+user names another format."""
 WITHOUT_LINES = ("parquet", "json", "xlsx")
 """Endings of files in which a row is not a line."""
 CHUNK_BYTES = 1 << 16

@@ -11,7 +11,7 @@ from bertsmith.system.counts import percent
 from bertsmith.tokenization.tokenizer import Tokenizer
 
 NOTED_RATE = 0.02
-"""Share of unknown tokens above which it is mentioned."""
+"""Share of unknown tokens above which the share is mentioned."""
 WARNING_RATE = 0.2
 """Share of unknown tokens above which a warning is due."""
 WARNING_RATE_IN_SHORT_TEXT = 0.5

@@ -9,10 +9,10 @@ from tiny_tokenizers import TEXT, tiny_wordpiece
 
 from bertsmith.data import encoding, work_units
 from bertsmith.data.corpus_build import build_corpus
-from bertsmith.data.remote_files import is_url
+from bertsmith.data.remote_files import RemoteFile, is_url
 from bertsmith.data.settings import CorpusSettings, ShardNumber
 from bertsmith.data.sharded_build import build_shard, merge_corpus
-from bertsmith.data.sources import find_sources
+from bertsmith.data.sources import Source, find_sources
 from bertsmith.errors import InputError
 from bertsmith.system.processes import LocalProcesses
 
@@ -49,6 +49,12 @@ def test_files_folders_and_patterns(texts):
         "b.jsonl", *names(texts),
     ]  # fmt: skip
     assert find_sources(["memory://texts"])[1]["unsupported_files"] == 1
+
+
+def test_the_query_of_a_web_address_is_no_part_of_the_name():
+    source = Source.from_name(RemoteFile("https://host/a.jsonl.gz?download=true&from=b/c"))
+    assert source is not None and (source.format, source.compression) == ("jsonl", "gz")
+    assert RemoteFile("memory://texts/who?.txt").name == "who?.txt"
 
 
 @pytest.mark.parametrize("shards", [0, 2])
