@@ -173,7 +173,8 @@ class DistillPretrainingRun(Run[ResolvedDistillation, tuple[dict[str, Any], Pret
                     f"{option('pretraining.max_length')}: found {job.pretraining.max_length}; the "
                     f"{name} reads {longest} tokens. Pass {option('max_length', longest)} or less."
                 )
-        # Micro-batches are sized for the teacher, which also computes each of them.
+        # The run continues the student's initial weights, which have no folder: `source` describes
+        # them by their origin. Micro-batches are sized for the teacher, which computes them, too.
         config = resolve_pretraining(
             job.as_pretrain_job,
             corpus,

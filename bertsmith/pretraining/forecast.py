@@ -354,4 +354,4 @@ def _time_steps(
         peak = torch.cuda.max_memory_allocated(machine.device)
     # The trial gave seconds per token and per update, so its steps may have fewer rows.
     step_seconds = measured.seconds(busiest=phase.busiest)
-    return Trial(measured.num_steps, step_seconds, evaluation, peak)
+    return Trial(measured.num_steps, step_seconds, evaluation_seconds=evaluation, peak_bytes=peak)

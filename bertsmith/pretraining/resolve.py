@@ -164,7 +164,9 @@ def resolve_pretraining(
         optim=replace(job.optim, learning_rate=job.optim.learning_rate or default_rate),
         precision=machine.precision if machine else "fp32",
         evaluations=EvaluationPlan(
-            training.eval_rows or MAX_EVAL_ROWS, MAX_TIMES, is_limited=training.eval_rows is None
+            rows=training.eval_rows or MAX_EVAL_ROWS,
+            times=MAX_TIMES,
+            is_limited=training.eval_rows is None,
         ),
         num_shares=machine.num_shares if machine else 1,
         eval_every=training.eval_every,

@@ -64,21 +64,21 @@ class MaskedRows:
 
     def __getitem__(self, chosen: slice) -> "MaskedRows":
         return MaskedRows(
-            self.ids[chosen],
-            self.type_ids[chosen],
-            self.masked_labels[chosen],
-            self.pair_labels[chosen],
-            self.draws[chosen],
+            ids=self.ids[chosen],
+            type_ids=self.type_ids[chosen],
+            masked_labels=self.masked_labels[chosen],
+            pair_labels=self.pair_labels[chosen],
+            draws=self.draws[chosen],
         )
 
     @classmethod
     def joined(cls, parts: Sequence["MaskedRows"]) -> "MaskedRows":
         return cls(
-            [row for part in parts for row in part.ids],
-            [row for part in parts for row in part.type_ids],
-            [row for part in parts for row in part.masked_labels],
-            [label for part in parts for label in part.pair_labels],
-            [row for part in parts for row in part.draws],
+            ids=[row for part in parts for row in part.ids],
+            type_ids=[row for part in parts for row in part.type_ids],
+            masked_labels=[row for part in parts for row in part.masked_labels],
+            pair_labels=[label for part in parts for label in part.pair_labels],
+            draws=[row for part in parts for row in part.draws],
         )
 
     def collate(self, pair_task: PairTask | None) -> Batch:
@@ -168,11 +168,11 @@ class RowSource:
         if self.settings.has_generator:
             draws = np.split(rng.random(len(labels), dtype=np.float32), row_ends)
         return MaskedRows(
-            np.split(masked.input_ids, row_ends),
-            np.split(text.type_ids, row_ends),
-            np.split(labels, row_ends),
-            segments.labels.tolist(),
-            draws,
+            ids=np.split(masked.input_ids, row_ends),
+            type_ids=np.split(text.type_ids, row_ends),
+            masked_labels=np.split(labels, row_ends),
+            pair_labels=segments.labels.tolist(),
+            draws=draws,
         )
 
     def divide(self, num_rows: int, rows_per_batch: int) -> list[range]:

@@ -95,8 +95,8 @@ class PretrainingRun(Run[ResolvedPretraining, dict[str, Any]]):
         """Refuse settings without a length, and a folder that must not be written.
 
         Raises:
-            ConfigError: as `RunFolder.check`; or the folder holds, or lies in, the corpus or the
-                model of `from`.
+            ConfigError: as `RunFolder.check`; or the folder lies in the corpus or in the model of
+                `from`, or holds that model.
         """
         job, out = self.job, self.folder.path
         job.training.check_length()

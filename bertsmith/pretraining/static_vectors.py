@@ -87,11 +87,11 @@ def count_static_vectors(settings: VectorSettings) -> CountedVectors:
         model.embeddings.word.weight.copy_(vectors)
     result = CountedVectors(
         settings.out,
-        int((counts > 0).sum()),
-        corpus.vocab_size,
-        settings.size,
-        corpus.num_tokens,
-        time.perf_counter() - began,
+        num_vectors=int((counts > 0).sum()),
+        vocab_size=corpus.vocab_size,
+        size=settings.size,
+        num_tokens=corpus.num_tokens,
+        seconds=time.perf_counter() - began,
     )
     # Checked again under the lock: another process may have written the folder in the meantime.
     with folder.held(lambda: check_folder(folder, settings)):

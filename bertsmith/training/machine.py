@@ -90,7 +90,9 @@ def computing_on(compute: Compute, resumed: RunFolder | None = None) -> Iterator
         if compute.exact:
             _check_exact(device, num_ranks)
             num_shares = EXACT_SHARES
-        yield Machine(device, precision, num_shares, num_ranks, num_processes)
+        yield Machine(
+            device, precision, num_shares, num_ranks=num_ranks, num_processes=num_processes
+        )
 
 
 def _check_exact(device: torch.device, num_ranks: int) -> None:

@@ -70,7 +70,7 @@ class RunPage(Callback):
         self.path = path
         self.folder = folder
         self.entries: list[Mapping[str, Any]] = []
-        self.status = Status(0.0, 0.0, 0.0)
+        self.status = Status(progress=0.0, elapsed_seconds=0.0, data_wait_fraction=0.0)
         self.computing = ""
         self._tried_at = 0.0
 
@@ -117,7 +117,7 @@ class RunPage(Callback):
             title=f"Training of {self.folder.path.resolve().name}",
             spent=format_duration(self.status.elapsed_seconds),
             left=format_duration(seconds_left) if progress else "",
-            share=Scale(0, 1),
+            share=Scale(0, 1),  # of the progress bar
             last=last,
             tokens_per_second=mean_speed(self.entries),
             terms=[

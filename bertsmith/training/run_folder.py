@@ -114,6 +114,7 @@ class RunFolder:
             ConfigError: the folder has a run or other files, and neither `resume` nor `overwrite`
                 is set; there is no run to resume; the run to resume is complete; another process
                 uses the folder.
+            CheckpointError: the `run.json` of the run to resume is damaged.
         """
         if self.path.exists() and not self.path.is_dir():
             raise ConfigError(f"{self.path}: a file, not a folder. Choose another {option('out')}.")

@@ -257,6 +257,7 @@ class Trainer:
 
         Raises:
             ConfigError: settings differ from those of the run.
+            CheckpointError: run.json or the journal is damaged.
         """
         run = self._check_same()
         for entry in read_journal(self.folder.journal_path):
@@ -413,7 +414,11 @@ class Trainer:
         """
         entry["elapsed_seconds"] = self._elapsed()
         progress = self.budget.progress(self.state.step, entry["elapsed_seconds"])
-        status = Status(progress, entry["elapsed_seconds"], self.state.data_wait_fraction)
+        status = Status(
+            progress=progress,
+            elapsed_seconds=entry["elapsed_seconds"],
+            data_wait_fraction=self.state.data_wait_fraction,
+        )
         with self._writing():
             self._recorder.write(entry)
         answers = [callback.write(entry, status) for callback in self.callbacks]

@@ -8,7 +8,7 @@ as that of masked LM. A rank is one of the machines or GPUs that train together.
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from torch import Tensor
 
@@ -23,8 +23,16 @@ class BatchSize:
     predictions: Mapping[str, int]
 
 
-Figures = dict[str, tuple[float, float, float]]
-"""Results of a micro-batch by loss term: summed loss, number of right predictions, weight."""
+class TermFigures(NamedTuple):
+    """Results of a loss term for a micro-batch, as numbers; see `LossTerm`."""
+
+    loss_sum: float
+    num_correct: float
+    weight: float
+
+
+Figures = dict[str, TermFigures]
+"""Results of a micro-batch by loss term."""
 
 
 class Workers(AbstractContextManager["Workers"], Protocol):
@@ -113,9 +121,9 @@ def step_figures(counts: Mapping[str, int], figures: Sequence[Figures]) -> dict[
         counts: the step's numbers of predictions by loss term.
         figures: the results of each micro-batch.
     """
-    sums = {name: sum(batch_figures[name][0] for batch_figures in figures) for name in counts}
-    correct = {name: sum(batch_figures[name][1] for batch_figures in figures) for name in counts}
-    weights = {name: batch_figures[name][2] for batch_figures in figures for name in batch_figures}
+    sums = {name: sum(terms[name].loss_sum for terms in figures) for name in counts}
+    correct = {name: sum(terms[name].num_correct for terms in figures) for name in counts}
+    weights = {name: term.weight for terms in figures for name, term in terms.items()}
     losses = {name: sums[name] / count for name, count in counts.items()}
     return {
         "loss": sum(weights[name] * loss for name, loss in losses.items()),

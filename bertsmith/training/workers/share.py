@@ -22,7 +22,7 @@ from bertsmith.training.objective import LossTerm, Objective
 from bertsmith.training.optim import RangeUpdater
 from bertsmith.training.prefetch import Prefetcher
 from bertsmith.training.settings import OptimSettings
-from bertsmith.training.workers.protocol import BatchSize, Figures
+from bertsmith.training.workers.protocol import BatchSize, Figures, TermFigures
 
 
 @dataclass(frozen=True)
@@ -223,7 +223,7 @@ def to_figures(terms: Sequence[Mapping[str, LossTerm]]) -> list[Figures]:
         figures = {}
         for name, term in batch_terms.items():
             loss_sum, num_correct = next(numbers), next(numbers)
-            figures[name] = (loss_sum, num_correct, term.weight)
+            figures[name] = TermFigures(loss_sum, num_correct, term.weight)
         all_figures.append(figures)
     return all_figures
 
