@@ -190,8 +190,8 @@ def _logits(
     batch: Any,
     positions: Sequence[int],
 ) -> NDArray[np.float32]:
-    """Compute logits of a row, fp32 [positions, outputs]."""
-    logits = apply_head(loaded.model, head, layers.vectors, batch, positions)[0]
+    """Compute logits of a row, fp32 [positions, outputs]; `batch` is that row alone."""
+    (logits,) = apply_head(loaded.model, head, layers.vectors, batch, positions)
     return np.asarray(logits.cpu().numpy(), dtype=np.float32)
 
 

@@ -29,5 +29,5 @@ def iter_lens(
         with torch.no_grad():
             # The vectors of the last layer are normalized already.
             normed = hidden if layer == last_layer else model.final_norm(hidden)
-            logits = apply_head(model, head, normed, batch, positions)[0].cpu()
-        yield logits
+            (logits,) = apply_head(model, head, normed, batch, positions)  # of the one sequence
+        yield logits.cpu()

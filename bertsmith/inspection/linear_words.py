@@ -39,7 +39,8 @@ def split_logits(head: LinearHead, decided: TextDecisions) -> list[Attribution]:
     for decision in decided.decisions:
         label_id = decision.label_id
         values, bias = contributions[:, label_id], float(head.bias[label_id])
-        results.append(Attribution(values, bias + float(values.sum()), bias, num_points=0))
+        logit = bias + float(values.sum())
+        results.append(Attribution(values, logit=logit, baseline_logit=bias, num_points=0))
     return results
 
 

@@ -66,7 +66,10 @@ class Target:
 
 @dataclass(frozen=True, eq=False)
 class Attribution:
-    """Attributions of one target, fp64 [tokens], and the logits that they explain."""
+    """Attributions of one target, fp64 [tokens], and the logits that they explain.
+
+    `num_points` is at how many points gradients were computed; 0 if the values are exact without.
+    """
 
     values: NDArray[np.float64]
     logit: float
@@ -242,9 +245,14 @@ class _Path:
         """Attribute each target's logit by parts that make up the path."""
         self._compute(point for part in parts for point in _points_of(part))
         values = np.sum([self._integrate(part) for part in parts], axis=0)
-        first, last = self._logits[0.0], self._logits[1.0]
+        baseline_logits, logits = self._logits[0.0], self._logits[1.0]
         return [
-            Attribution(values[number], float(last[number]), float(first[number]), self.num_points)
+            Attribution(
+                values[number],
+                logit=float(logits[number]),
+                baseline_logit=float(baseline_logits[number]),
+                num_points=self.num_points,
+            )
             for number in range(len(self._targets))
         ]
 

@@ -264,9 +264,7 @@ def _read_words(definition: Tag, tokenizer: Tokenizer, text: str, max_length: in
     encoded = definition.encode(tokenizer, [shown], max_length, labelled=False)
     row = encoded.rows.ids[0].tolist()
     # At first all tokens are special ones; below, the tokens of words take their places.
-    pieces = [
-        ShownPiece(format_token(tokenizer, id_, ""), None, 0, 0, n) for n, id_ in enumerate(row)
-    ]
+    pieces = [special_piece(tokenizer, id_, word=number) for number, id_ in enumerate(row)]
     borders: list[int] = []  # the first token of each word in the row, and the end of the last word
     if num_words:
         borders = encoded.alignment[0].tokens.tolist()  # the first token of each word
@@ -278,9 +276,12 @@ def _read_words(definition: Tag, tokenizer: Tokenizer, text: str, max_length: in
             spans = [(0, len(word))] * (end - first)
         word_start = offsets[number][0]
         for position, (span_start, span_end) in zip(range(first, end), spans, strict=True):
-            label = format_token(tokenizer, row[position], word[span_start:span_end])
             pieces[position] = ShownPiece(
-                label, 0, word_start + span_start, word_start + span_end, number
+                format_token(tokenizer, row[position], word[span_start:span_end]),
+                part=0,
+                start=word_start + span_start,
+                end=word_start + span_end,
+                word=number,
             )
     return ShownText((sentence.text,), number_words(pieces), len(ids) + num_special, shown, encoded)
 
@@ -305,6 +306,11 @@ def number_words(pieces: Sequence[ShownPiece]) -> tuple[ShownPiece, ...]:
         numbered.append(replace(piece, word=number))
         previous = piece
     return tuple(numbered)
+
+
+def special_piece(tokenizer: Tokenizer, id_: int, word: int = 0) -> ShownPiece:
+    """Return a special token of the row, which is at no place in a text."""
+    return ShownPiece(format_token(tokenizer, id_, ""), part=None, start=0, end=0, word=word)
 
 
 def format_token(tokenizer: Tokenizer, id_: int, characters: str) -> str:

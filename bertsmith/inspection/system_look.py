@@ -39,6 +39,7 @@ from bertsmith.inspection.shown_text import (
     check_given_texts,
     format_token,
     number_words,
+    special_piece,
 )
 from bertsmith.inspection.system_reader import (
     ShownEncoderDecoder,
@@ -285,9 +286,10 @@ def _read_gpt(
     start = start_token_id(model, tokenizer)
     ids, pieces = _encode_user_text(tokenizer, text, text_index=0)
     # One of the shown tokens is the start token.
-    shown = (_special_piece(tokenizer, start), *pieces[: limit - 1])
+    shown = (special_piece(tokenizer, start), *pieces[: limit - 1])
     reader = ShownGpt(model, [start, *ids[: limit - 1]], kept_ids=(start,))
-    return SystemInput(reader, (text,), (number_words(shown),), 1 + len(ids), tokenizer)
+    num_all = 1 + len(ids)
+    return SystemInput(reader, (text,), (number_words(shown),), num_all, tokenizer)
 
 
 def _read_transformer(
@@ -315,9 +317,9 @@ def _read_encoder_decoder(
         raise InputError(f"{option('pair')}: found {len(pair)} texts. Give one, the target.")
     model = model.to(select_device(device)).requires_grad_(False)
     tokenizer = load_tokenizer(path)
-    encoder, decoder = count_heads(model)
+    encoder_heads, decoder_heads = count_heads(model)
     # A decoder layer has heads for the target and heads for the source.
-    num_heads = len(model.encoder) * encoder + 2 * len(model.decoder) * decoder
+    num_heads = len(model.encoder) * encoder_heads + 2 * len(model.decoder) * decoder_heads
     limit = _limit_length(max_length, model.longest or DEFAULT_MAX_TOKENS, num_heads)
     ids, pieces = _encode_user_text(tokenizer, text, text_index=0)
     source = [*ids[: limit - 1], model.end_id]
@@ -337,8 +339,8 @@ def _read_encoder_decoder(
     baseline_id = tokenizer.unk_id if isinstance(model, T5) else None
     reader = ShownEncoderDecoder(model, source, [model.start_id, *target_ids], baseline_id)
     shown = (
-        number_words((*pieces[: limit - 1], _special_piece(tokenizer, model.end_id))),
-        number_words((_special_piece(tokenizer, model.start_id), *target_pieces)),
+        number_words((*pieces[: limit - 1], special_piece(tokenizer, model.end_id))),
+        number_words((special_piece(tokenizer, model.start_id), *target_pieces)),
     )
     return SystemInput(reader, (text, target_text), shown, num_all, tokenizer, next_id)
 
@@ -376,10 +378,6 @@ def _limit_length(max_length: int | None, longest: int, num_heads: int) -> int:
             "Choose a number in that range."
         )
     return max_length
-
-
-def _special_piece(tokenizer: Tokenizer, id_: int) -> ShownPiece:
-    return ShownPiece(format_token(tokenizer, id_, ""), None, 0, 0, 0)
 
 
 def _encode(tokenizer: Tokenizer, text: str, text_index: int) -> tuple[list[int], list[ShownPiece]]:

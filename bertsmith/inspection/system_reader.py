@@ -239,13 +239,12 @@ class ShownEncoderDecoder(ShownSystem):
     ) -> None:
         super().__init__([source, target], (model.start_id, model.end_id), baseline_id)
         self.model = model
-        encoder, decoder = count_heads(model)
+        encoder_heads, decoder_heads = count_heads(model)
+        layers = len(model.decoder)
         self.parts = (
-            AttentionPart("the source to itself", len(model.encoder), encoder),
-            AttentionPart("the target to itself", len(model.decoder), decoder, rows=1, columns=1),
-            AttentionPart(
-                "the target to the source", len(model.decoder), decoder, rows=1, columns=0
-            ),
+            AttentionPart("the source to itself", len(model.encoder), encoder_heads),
+            AttentionPart("the target to itself", layers, decoder_heads, rows=1, columns=1),
+            AttentionPart("the target to the source", layers, decoder_heads, rows=1, columns=0),
         )
 
     @property

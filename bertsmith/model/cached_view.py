@@ -58,9 +58,9 @@ class NewTokens:
         longest = max(self.totals)
         length = padded_length(longest) if self.device.type == "cpu" else longest
         return Block(
-            Cells(self.lengths, count, max(self.lengths), self.device, self.columns),
-            Cells(self.totals, count, length, self.device),
-            CAUSAL,
+            queries=Cells(self.lengths, count, max(self.lengths), self.device, self.columns),
+            keys=Cells(self.totals, count, length, self.device),
+            pattern=CAUSAL,
         )
 
 

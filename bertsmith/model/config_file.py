@@ -290,7 +290,8 @@ def build_config_json(model: BertModel, id2label: Mapping[int, str]) -> dict[str
     such a model only the entries about heads, labels and task are built.
 
     Raises:
-        ConfigError: no class of transformers has the model's heads, or two labels have one name.
+        ConfigError: no class of transformers has the model's heads, two labels have one name, or
+            `id2label` has a number that no label has.
     """
     family = family_named(model.config.model_type)
     settings = _shape_entries(model, family) if family.own_folder is None else {}
@@ -330,7 +331,8 @@ def _head_config(
     """Return the entries of config.json about a task's head: dropout, problem type and labels.
 
     Raises:
-        ConfigError: two labels have one name, with which no folder could be loaded.
+        ConfigError: two labels have one name, with which no folder could be loaded, or a label has
+            a number that the head lacks.
     """
     if not isinstance(head, ClassificationHead):
         return {}
@@ -342,6 +344,11 @@ def _head_config(
     # a place in the text.
     if name in ("choose", "answer"):
         return settings
+    if unknown := sorted(id2label.keys() - set(range(head.num_labels))):
+        raise ConfigError(
+            f"id2label names the label {unknown[0]}. The model has the labels 0 to "
+            f"{head.num_labels - 1}."
+        )
     names = [id2label.get(number, f"LABEL_{number}") for number in range(head.num_labels)]
     if len(set(names)) < len(names):
         repeated = next(name for name in names if names.count(name) > 1)

@@ -108,8 +108,9 @@ def quantize_rows(
 ) -> tuple[Tensor, Tensor]:
     """Quantize fp32 `x` `[rows, columns]` to uint8, with fp32 scales `[rows, 1]`.
 
-    For the quantized `q`, `(q - zero_point) * scale` differs from `x` by at most half a scale, or
-    by at most 1e-36; 0 is exact. If a row has a number that is NaN or infinite, so is its scale.
+    For the quantized `q`, `(q - zero_point) * scale` differs from `x` by at most half a scale; 0 is
+    exact. In a row of numbers so near 0 that 1 / scale is infinite, it differs by at most 1e-36. If
+    a row has a number that is NaN or infinite, so is its scale.
 
     Args:
         lowest: a number that nothing in `x` is below, if such a bound is known. Scales then fit it,

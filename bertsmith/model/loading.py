@@ -80,7 +80,9 @@ def build(
     # generator of their own, so that the caller's random state stays as it was. Otherwise they are
     # drawn from the caller's generator, as in torch, since new heads keep them.
     drawing = drawing_from(0) if heads is None else contextlib.nullcontext()
-    heads = folder.heads if heads is None else (heads,) if isinstance(heads, str) else heads
+    if isinstance(heads, str):
+        heads = (heads,)
+    heads = folder.heads if heads is None else tuple(heads)
     task_head = folder.task_head
     keeps_task_head = task_head in heads and num_labels in (None, folder.num_outputs)
     if num_labels is None and task_head in heads:

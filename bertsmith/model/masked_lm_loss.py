@@ -300,7 +300,8 @@ def divergence_and_gradient(
     num_alike = torch.zeros((), device=logits.device)
     parts = zip(torch.split(logits, size), torch.split(teacher_logits, size), strict=True)
     for part, teacher_part in parts:
-        num_alike += (row_maximum(teacher_part)[1] == row_maximum(part)[1]).sum()
+        (_, teacher_guess), (_, guess) = row_maximum(teacher_part), row_maximum(part)
+        num_alike += (teacher_guess == guess).sum()
         teacher_log_probs = F.log_softmax(teacher_part.float() / temperature, -1)
         log_probs = F.log_softmax(part.float() / temperature, -1)
         teacher_probs = teacher_log_probs.exp()

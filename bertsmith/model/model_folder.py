@@ -175,11 +175,24 @@ class ModelFolder:
 
     @property
     def num_outputs(self) -> int:
-        """Outputs of the fine-tuned head; 0 without one."""
+        """Outputs of the fine-tuned head; 0 without one.
+
+        Raises:
+            CheckpointError: the weight of the head's last layer is no matrix.
+        """
         head = self.task_head
+        if head is None:
+            return 0
         if self.family.config.writes_labels:
-            return num_labels(self.settings) if head else 0
-        return self.shapes[f"{self.family.final_layer(head)}.weight"][0] if head else 0
+            return num_labels(self.settings)
+        name = f"{self.family.final_layer(head)}.weight"
+        shape = self.shapes[name]
+        if len(shape) != 2:
+            raise CheckpointError(
+                f"{self.path}: {name} has the shape {list(shape)}; it must be a matrix, [outputs, "
+                "hidden]. Copy or download the whole checkpoint again."
+            )
+        return shape[0]
 
     @property
     def heads(self) -> tuple[str, ...]:

@@ -66,7 +66,14 @@ class RowLayout:
         pattern = pattern.within(self._span)
         row = self.row
         if picked is not None:
-            return PackedView(picked.row, row, pattern, picked.index, self.by_length, bias)
+            return PackedView(
+                queries=picked.row,
+                keys=row,
+                pattern=pattern,
+                picked=picked.index,
+                by_length=self.by_length,
+                bias=bias,
+            )
         key = pattern, bias
         if key not in self._views:
             self._views[key] = PackedView(row, row, pattern, by_length=self.by_length, bias=bias)

@@ -53,7 +53,8 @@ def save_model(
 
     Raises:
         CheckpointError: the tokenizer has more tokens than the model has embeddings.
-        ConfigError: no class of transformers has the model's heads, or two labels have one name.
+        ConfigError: no class of transformers has the model's heads, two labels have one name, or
+            `id2label` has a number that no label has.
     """
     directory = Path(directory)
     if tokenizer is not None and tokenizer.vocab_size > model.config.vocab_size:
@@ -61,7 +62,7 @@ def save_model(
             f"{directory}: the tokenizer has {tokenizer.vocab_size:,} tokens, the embedding "
             f"{model.config.vocab_size:,}. Save the tokenizer that the model was trained with."
         )
-    names = {int(number): name for number, name in (id2label or model.id2label).items()}
+    names = {int(number): str(name) for number, name in (id2label or model.id2label).items()}
     settings = build_config_json(model, names)
     own_folder = family_named(model.config.model_type).own_folder
     if own_folder is not None:  # as T5 classifiers have, which write all files of the folder

@@ -108,7 +108,8 @@ def varlen_attention(
     bounds = (queries.starts, keys.starts, queries.longest, keys.longest)
     if dropout_prob:
         forward = torch.ops.aten._flash_attention_forward
-        # Arguments after the probability: not causal, no dropout mask returned.
+        # Arguments after the probability: not causal, no dropout mask returned. Of the results, the
+        # first are the contexts.
         return forward(query, key, value, *bounds, dropout_prob, False, False)[0]
     from torch.nn.attention.varlen import varlen_attn  # older versions of torch lack it
 

@@ -244,16 +244,31 @@ def test_labels_that_do_not_fit(small_model, tmp_path):
 
 
 def test_two_labels_of_one_name_are_not_saved(small_model, tmp_path):
-    with refuses(ConfigError, "id2label", "'LABEL_1' twice"):
-        save_model(small_model("classify", num_labels=2), tmp_path, id2label={0: "LABEL_1"})
+    model = small_model("classify", num_labels=2)
+    for names in ({0: "LABEL_1"}, {0: 1, 1: "1"}):
+        with refuses(ConfigError, "id2label", f"'{names[0]}' twice"):
+            save_model(model, tmp_path, id2label=names)
+    with refuses(ConfigError, "id2label names the label 2", "0 to 1"):
+        save_model(model, tmp_path, id2label={1: "a", 2: "b"})
     assert not list(tmp_path.iterdir())
 
 
-def test_one_head_may_be_given_as_a_string(small_model, tmp_path):
+def test_heads_may_be_one_name_or_an_iterator(small_model, tmp_path):
     save_model(small_model("classify", num_labels=2), tmp_path)
-    model = load_model(tmp_path, heads="classify")
-    assert list(model.heads) == ["classify"]
-    assert model.load_report.missing == ()
+    for heads in ("classify", iter(["classify"])):
+        model = load_model(tmp_path, heads=heads)
+        assert list(model.heads) == ["classify"]
+        assert model.load_report.missing == ()
+
+
+@pytest.mark.parametrize("shape", [(), (2,), (2, 1, 66)])
+def test_a_last_layer_that_is_no_matrix_is_refused(small_model, tmp_path, shape):
+    save_model(small_model("classify", num_labels=2), tmp_path)
+    file = tmp_path / "model.safetensors"
+    tensors = safetensors.torch.load_file(file) | {"classifier.weight": torch.ones(shape)}
+    safetensors.torch.save_file(tensors, file)
+    with refuses(CheckpointError, "classifier.weight", str(list(shape))):
+        load_model(tmp_path)
 
 
 def test_a_single_weight_is_told_in_the_singular(small_model, tmp_path):
