@@ -79,6 +79,7 @@ def test_what_the_terminal_cannot_show_is_replaced():
     assert b"no ? folder ?" in run_python(program, PYTHONIOENCODING="cp1252")
     shown = run_python(program, LC_ALL="C.UTF-8", PYTHONUTF8="0")
     assert "no → folder \\udcff".encode() in shown
+    assert "no → folder \\udcff".encode() in run_python(program, PYTHONIOENCODING="utf8")
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device is always full")

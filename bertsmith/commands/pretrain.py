@@ -14,7 +14,7 @@ from bertsmith.pretraining.job import PretrainJob
 from bertsmith.pretraining.run import run_pretraining
 from bertsmith.pretraining.summary import describe_pretraining, has_trained_generator
 from bertsmith.system.output_files import lock_outputs
-from bertsmith.system.paths import free_path, shell_path
+from bertsmith.system.paths import free_path, shell_path, with_name_of_its_own
 from bertsmith.training.callback import Callback
 from bertsmith.training.display import Display
 from bertsmith.training.findings import find_plateau
@@ -75,7 +75,8 @@ def suggest_commands(result: Mapping[str, Any]) -> list[str]:
     masked_lm = f"{result['out']}/{GENERATOR}" if has_trained_generator(result) else result["out"]
     mask = result.get("mask_token", "[MASK]")
     model = Path(result["out"])
-    out = free_path(model.with_name(f"{model.name.removesuffix('-bert')}-classifier"))
+    named = with_name_of_its_own(model)
+    out = free_path(named.with_name(f"{named.name.removesuffix('-bert')}-classifier"))
     fill = f'bertsmith fill {shell_path(masked_lm)} "… {mask} …"'
     finetune = (
         f"bertsmith finetune classify --model {shell_path(model)} --train train.csv --eval dev.csv "

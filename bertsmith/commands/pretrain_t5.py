@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from bertsmith.commands.next_command import with_import_flags
 from bertsmith.commands.settings.pretrain_t5 import Settings
 from bertsmith.commands.system_run import run_system
-from bertsmith.system.paths import free_path, shell_path
+from bertsmith.system.paths import free_path, shell_path, with_name_of_its_own
 
 
 def main(settings: Settings, line: Sequence[str]) -> None:
@@ -15,7 +15,8 @@ def main(settings: Settings, line: Sequence[str]) -> None:
     """
     run_system("t5", settings, line)
     if not settings.json:
-        out = free_path(settings.out.with_name(f"{settings.out.name}-tuned"))
+        named = with_name_of_its_own(settings.out)
+        out = free_path(named.with_name(f"{named.name}-tuned"))
         command = (
             f"bertsmith finetune translate --model {shell_path(settings.out)} "
             f"--train train.csv --eval dev.csv --out {shell_path(out)}"

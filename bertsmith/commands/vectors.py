@@ -6,7 +6,7 @@ from bertsmith.commands.next_command import with_import_flags
 from bertsmith.commands.output import print_report
 from bertsmith.commands.settings.vectors import Settings
 from bertsmith.pretraining.static_vectors import count_static_vectors
-from bertsmith.system.paths import free_path, shell_path
+from bertsmith.system.paths import free_path, shell_path, with_name_of_its_own
 
 
 def main(settings: Settings, line: Sequence[str]) -> None:
@@ -16,7 +16,8 @@ def main(settings: Settings, line: Sequence[str]) -> None:
     """
     print_report(count_static_vectors(settings), settings.json)
     if not settings.json:
-        out = free_path(settings.out.with_name(f"{settings.out.name}-classifier"))
+        named = with_name_of_its_own(settings.out)
+        out = free_path(named.with_name(f"{named.name}-classifier"))
         command = (
             f"bertsmith finetune classify --head linear --model {shell_path(settings.out)} "
             f"--train train.csv --out {shell_path(out)}"

@@ -30,7 +30,7 @@ from bertsmith.model.model_folder import ModelFolder, read_folder
 from bertsmith.model.nested_folder import MODULES_FILE, module_name
 from bertsmith.model.saving import save_model
 from bertsmith.system.checksums import recording_checksums
-from bertsmith.system.files import atomic_dir, check_is_no_mount, write_json
+from bertsmith.system.files import atomic_dir, check_is_replaceable, write_json
 from bertsmith.system.paths import is_within
 from bertsmith.system.small_files import SmallFiles
 from bertsmith.tasks.sentence_folder import read_settings, sentence_files
@@ -113,11 +113,11 @@ def check_model_out(out: Path, source: Path, *, overwrite: bool) -> None:
 
     Raises:
         ConfigError: the folder holds the source, or other files than those of a model, or a model
-            and `overwrite` is false.
+            and `overwrite` is false; or `check_is_replaceable` refuses it.
     """
     if is_within(source, out):
         raise ConfigError(f"{out}: holds the model {source}. Choose another {option('out')}.")
-    check_is_no_mount(out)
+    check_is_replaceable(out)
     if not any(out.iterdir()):
         return
     names = (*MODEL_FILES, *sentence_files(SmallFiles(out)), RECORD_FILE)

@@ -32,7 +32,7 @@ from bertsmith.data.settings import CorpusSettings, ShardNumber
 from bertsmith.data.work_units import WorkUnit, plan_work_units, total_bytes
 from bertsmith.errors import CorpusError, option
 from bertsmith.system.executor import Executor
-from bertsmith.system.files import atomic_dir, check_is_no_mount
+from bertsmith.system.files import atomic_dir, check_is_replaceable
 from bertsmith.system.locks import hold_folder
 from bertsmith.system.paths import check_outside
 from bertsmith.system.processes import LocalProcesses
@@ -129,9 +129,10 @@ def _check_out(out: Path, texts: Sequence[str | Path]) -> list[str]:
     """Check that `out` can be replaced and is in no folder of texts; return the texts, sorted.
 
     Raises:
-        ConfigError: a disk is mounted at `out`, or `out` is a folder of the texts, or inside one.
+        ConfigError: a disk is mounted at `out`, the current folder is in it, or `out` is a folder
+            of the texts or inside one.
     """
-    check_is_no_mount(out)
+    check_is_replaceable(out)
     paths = sorted(map(str, texts))
     check_outside(out, *paths)
     return paths

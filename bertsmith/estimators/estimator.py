@@ -234,7 +234,8 @@ class Estimator(ABC):
         changed = [
             f"{name}={value!r}"
             for name, value in self.get_params().items()
-            if name != "model" and value is not defaults[name] and value != defaults[name]
+            # Compared as text, since two arrays have no single truth value.
+            if name != "model" and repr(value) != repr(defaults[name])
         ]
         model = os.fspath(self.model) if isinstance(self.model, os.PathLike) else self.model
         return f"{type(self).__name__}({', '.join([repr(model), *changed])})"

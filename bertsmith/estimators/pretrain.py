@@ -27,6 +27,7 @@ from bertsmith.pretraining.job import OF_THE_COMMAND, PretrainJob
 from bertsmith.pretraining.run import run_pretraining
 from bertsmith.pretraining.summary import describe_pretraining
 from bertsmith.system.counts import count_noun
+from bertsmith.system.paths import with_name_of_its_own
 from bertsmith.system.processes import LocalProcesses
 from bertsmith.tokenization.auto import load_tokenizer
 from bertsmith.training.callback import Callback
@@ -265,7 +266,7 @@ def _name_folders(
     named after `named_after`, the first file of texts or the folder of the corpus.
     """
     stem = Path(named_after).name.split(".")[0].replace("*", "").removesuffix("-corpus") or "my"
-    model = Path("runs", f"{stem}-bert") if out is None else Path(out)
+    model = Path("runs", f"{stem}-bert") if out is None else with_name_of_its_own(Path(out))
     stem = model.name.removesuffix("-bert")
     corpus_folder = model.with_name(f"{stem}-corpus") if corpus is None else Path(corpus)
     return model, model.with_name(f"{stem}-tokenizer"), corpus_folder

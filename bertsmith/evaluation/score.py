@@ -100,7 +100,7 @@ def score_answer_files(
         questions.add(predicted_answers.get(id_), answers)
     no_answer_probs = None
     order = None
-    lowest = 0.0
+    lowest = 0.0  # what is reported as the best threshold if it is best to keep no answer
     if probs_file is not None:
         probs = read_no_answer_probs(probs_file)
         predicted_ids = [id_ for id_ in right_answers if id_ in predicted_answers]
@@ -117,7 +117,7 @@ def score_answer_files(
         order = [indices[id_] for id_ in probs if id_ in indices]
         default = DEFAULT_THRESHOLD
         # "squad" is the format of a .json of probabilities. Other files have differences of logits,
-        # which have no bounds, so other thresholds keep all answers or none.
+        # which have no bounds, so other thresholds keep all answers (`default`) or none (`lowest`).
         if question_format(probs_file) != "squad":
             default, lowest = INFINITE_SCORE, -INFINITE_SCORE
         threshold = default if threshold is None else threshold

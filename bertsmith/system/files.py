@@ -21,6 +21,7 @@ from typing import IO, Any
 
 from bertsmith.errors import ConfigError, InputError, WriteError
 from bertsmith.system.locks import lock_file, try_lock
+from bertsmith.system.paths import is_within
 from bertsmith.system.write_error import naming_write_errors, write_error
 
 REMOVED_SUFFIX = ".removed"
@@ -132,20 +133,28 @@ def write_json(path: Path, value: Any) -> None:
         file.write("\n")
 
 
-def check_is_no_mount(folder: Path) -> None:
-    """Check that no disk is mounted at a folder that `atomic_dir` will replace.
+def check_is_replaceable(folder: Path) -> None:
+    """Check that `atomic_dir` can replace a folder, which need not exist.
 
     The system does not rename a folder at which a disk is mounted, such as a volume of a container.
-    Without this check, the work would be done and lost before the error.
+    Without this check, the work would be done and lost before the error. A shell whose folder is
+    replaced stays in the old one, where it finds nothing.
 
     Raises:
-        ConfigError: a disk is mounted there.
+        ConfigError: a disk is mounted there, or the current folder is this one or inside it.
     """
     if os.path.ismount(os.path.realpath(folder)):
         raise ConfigError(
             f"{folder}: a disk or a volume of a container is mounted at this folder, so it cannot "
             f"be replaced. Choose a folder in it, such as {folder / 'out'}."
         )
+    with contextlib.suppress(FileNotFoundError):  # the current folder was removed
+        if is_within(Path.cwd(), folder):
+            raise ConfigError(
+                f"{folder}: the current folder is this one or inside it, so it cannot be replaced: "
+                "your shell would stay in the old folder, which is removed. Choose another folder, "
+                f"such as {folder / 'out'}."
+            )
 
 
 @contextlib.contextmanager
@@ -157,9 +166,9 @@ def atomic_dir(path: Path) -> Iterator[Path]:
 
     Raises:
         WriteError: the disk is full or cannot be written; the old folder stays.
-        ConfigError: a disk is mounted at `path`.
+        ConfigError: as `check_is_replaceable`.
     """
-    check_is_no_mount(path)
+    check_is_replaceable(path)
     target = Path(os.path.realpath(path))
     with naming_write_errors(path):
         target.parent.mkdir(parents=True, exist_ok=True)

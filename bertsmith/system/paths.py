@@ -28,6 +28,14 @@ def free_path(path: Path) -> Path:
     return free
 
 
+def with_name_of_its_own(path: Path) -> Path:
+    """Return a path whose last part is a name: that of `.`, `..` or an empty one is looked up.
+
+    Other files and folders are named after it, such as `mine-classifier` beside the model `mine`.
+    """
+    return Path(os.path.realpath(path)) if path.name in ("", "..") else path
+
+
 def is_within(path: Path, folder: Path) -> bool:
     """Return whether a path is `folder` or inside it, after following links."""
     # Path.resolve raises a RuntimeError for a link to itself.

@@ -8,6 +8,7 @@ Another program that shares a stream may have set it to non-blocking. Python the
 when the stream is full, and loses the text; these streams wait until there is room.
 """
 
+import codecs
 import contextlib
 import io
 import os
@@ -129,5 +130,5 @@ def allow_any_character() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper) and stream.errors in ("strict", "surrogateescape"):
             # A file name that is not UTF-8 is shown with \udcff, which JSON reads as that name.
-            is_utf8 = stream.encoding.lower() == "utf-8"
+            is_utf8 = codecs.lookup(stream.encoding).name == "utf-8"  # also written utf8
             stream.reconfigure(errors="backslashreplace" if is_utf8 else "replace")

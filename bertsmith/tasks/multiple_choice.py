@@ -160,7 +160,7 @@ class Choose(Task[ChoiceExample, ChoicePrediction]):
                 for windows in encode_choices(tokenizer, example, max_length, self.windowing)
             ]
         )
-        choices = np.concatenate([np.arange(count) for count in counts])
+        choices = np.array([choice for count in counts for choice in range(count)], np.int64)
         # So far each choice is an example, whose rows are its windows. From here on, an example is
         # a prompt, with the rows of all its choices.
         return replace(

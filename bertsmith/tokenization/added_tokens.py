@@ -31,8 +31,8 @@ class AddedToken:
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
-    """Part of a text, `start` to `stop`; ordinary text has no `id`."""
+class TextPart:
+    """Part of a text, `start` to `stop`: an added token, or ordinary text, whose `id` is None."""
 
     start: int
     stop: int
@@ -66,7 +66,7 @@ class TokenFinder:
         """Return whether a token may be in the text, by first characters; False is certain."""
         return any(map(text.__contains__, self._first_characters))
 
-    def pieces(self, text: str) -> Iterator[Piece]:
+    def split(self, text: str) -> Iterator[TextPart]:
         """Split `text` into added tokens and ordinary text, in order, none empty."""
         reached = 0
         if self.may_be_in(text):
@@ -80,12 +80,12 @@ class TokenFinder:
                 if token.rstrip:
                     stop = _space_after(text, stop)
                 if reached < start:
-                    yield Piece(reached, start, None)
+                    yield TextPart(reached, start, None)
                 if start < stop:  # false where an earlier token took all of its white space
-                    yield Piece(start, stop, id_)
+                    yield TextPart(start, stop, id_)
                 reached = stop
         if reached < len(text):
-            yield Piece(reached, len(text), None)
+            yield TextPart(reached, len(text), None)
 
 
 def _touches_word(text: str, start: int, stop: int) -> bool:

@@ -125,7 +125,7 @@ def _read(kind: Kind, source: TokenizerSource) -> Tokenizer:
         extra = extra_special_tokens(source.config or {}, source.files.path(TOKENIZER_CONFIG_FILE))
         listed = settings.get("added_tokens")
         if _has_added_tokens_file(source):
-            # `listed` is then None, or what the reader of a spiece.model found in that file.
+            # `listed` is then None, or the special tokens that a spiece.model lists.
             special = listed or special_added_tokens(tokenizer_class, settings)
             settings["added_tokens"] = read_added_tokens_file(
                 source.files, pieces, [*special, *extra]
@@ -234,8 +234,8 @@ def _with_flags_of_config(
             continue
         token = read_special_token(config[name], name, path)
         if kind == "byte-bpe":
-            # These files name no normalizer, so `normalized` changes no ids. But fingerprints hold
-            # the flag, and those of older corpora have to stay valid.
+            # A vocab.json with merges.txt names no normalizer, so `normalized` changes no ids. But
+            # fingerprints hold the flag, and those of older corpora have to stay valid.
             token = replace(token, normalized=False)
         tokens_with_flags.setdefault(token.content, token)
     return tuple(tokens_with_flags.get(token.content, token) for token in tokens)

@@ -89,6 +89,7 @@ class ByteBpeTokenizer(Tokenizer):
         super().__init__(vocab, **shared)
         self.merges = tuple(merges)
         self.add_prefix_space = add_prefix_space
+        # With `add_prefix_space`, the tokenizer puts that space before every text by itself.
         self.continuation_prefix = "" if add_prefix_space else " "
         self.trim_offsets = trim_offsets
         self.composes = composes
@@ -196,13 +197,13 @@ class ByteBpeTokenizer(Tokenizer):
         """Yield the ids of text in which added tokens of raw text have been found already."""
         text = self._normalize(text)
         ids_of = self._unit_ids.__getitem__
-        for piece in self._normalized_tokens.pieces(text):
-            if piece.id is None:
-                part = text[piece.start : piece.stop]
-                part = add_space(part) if add_prefix_space else part
-                yield from chain.from_iterable(map(ids_of, split_pattern(part)))
+        for part in self._normalized_tokens.split(text):
+            if part.id is None:
+                ordinary = text[part.start : part.stop]
+                ordinary = add_space(ordinary) if add_prefix_space else ordinary
+                yield from chain.from_iterable(map(ids_of, split_pattern(ordinary)))
             else:
-                yield piece.id
+                yield part.id
 
     def _normalize(self, text: str) -> str:
         return unicodedata.normalize("NFC", text) if self.composes else text

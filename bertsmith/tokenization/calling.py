@@ -199,7 +199,8 @@ class CallableTokenizer(ABC):
                 "the tokenizer returned."
             )
         columns = {name: _to_lists(values) for name, values in encoded_inputs.items()}
-        is_one = not (columns["input_ids"] and isinstance(columns["input_ids"][0], list))
+        # An empty list is no encoding at all: it gets no padding, as in transformers.
+        is_one = bool(columns["input_ids"]) and not isinstance(columns["input_ids"][0], list)
         if is_one:
             columns = {name: [values] for name, values in columns.items()}
         lengths = [len(row) for row in columns["input_ids"]]

@@ -147,7 +147,8 @@ class ChunkTable:
         self._table[row_indices, 0] = low.view(np.int64)
         self._table[row_indices, 1] = high.view(np.int64)
         self._table[row_indices, _VALUE] = values[free] + 1
-        # Counts the rows: one key of each is the one that got it. `np.unique` takes far longer.
+        # Counts the rows that were filled: each holds the number of the one key that got it.
+        # `np.unique` takes far longer.
         order = np.arange(len(row_indices))
         self._table[row_indices, _ORDER] = order
         self._count += int(np.count_nonzero(self._table[row_indices, _ORDER] == order))

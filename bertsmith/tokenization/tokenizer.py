@@ -334,14 +334,14 @@ class Tokenizer(CallableTokenizer):
     def _encode_text(self, text: str) -> TextTokens:
         """Encode a text to tokens with their offsets, without special tokens around it."""
         result = TextTokens([], [], [])
-        for piece in self._raw_tokens.pieces(text):
-            part = text[piece.start : piece.stop]
-            if piece.id is not None:  # an added token
-                result.extend([PieceAt(piece.id, part, 0, len(part))], piece.start)
+        for part in self._raw_tokens.split(text):
+            content = text[part.start : part.stop]
+            if part.id is not None:  # an added token
+                result.extend([PieceAt(part.id, content, 0, len(content))], part.start)
             elif self._normalized_tokens:
-                self._encode_normalized(part, piece.start, result)
+                self._encode_normalized(content, part.start, result)
             else:
-                self._encode_ordinary(part, piece.start, result)
+                self._encode_ordinary(content, part.start, result)
         return result
 
     def _encode_ordinary(self, text: str, position: int, result: TextTokens) -> None:
@@ -373,23 +373,23 @@ class Tokenizer(CallableTokenizer):
     def _encode_normalized(self, text: str, position: int, result: TextTokens) -> None:
         """Append the tokens of text, normalized as a whole to find added tokens in it."""
         normalized, origins = self._align(text)
-        for piece in self._normalized_tokens.pieces(normalized):
-            span = slice(piece.start, piece.stop)
-            part, part_origins = normalized[span], origins[span]
-            if piece.id is None:
-                result.extend(self._locate_normalized(part, part_origins), position)
+        for part in self._normalized_tokens.split(normalized):
+            span = slice(part.start, part.stop)
+            content, part_origins = normalized[span], origins[span]
+            if part.id is None:
+                result.extend(self._locate_normalized(content, part_origins), position)
             else:
-                token_at = PieceAt(piece.id, part, part_origins[0], part_origins[-1] + 1)
+                token_at = PieceAt(part.id, content, part_origins[0], part_origins[-1] + 1)
                 result.extend([token_at], position)
 
     def _ids_of(self, text: str, encode: Callable[[str], Iterable[int]]) -> list[int]:
         """Join the ids of added tokens and those that `encode` gives for the text between them."""
         ids: list[int] = []
-        for piece in self._raw_tokens.pieces(text):
-            if piece.id is None:
-                ids += encode(text[piece.start : piece.stop])
+        for part in self._raw_tokens.split(text):
+            if part.id is None:
+                ids += encode(text[part.start : part.stop])
             else:
-                ids.append(piece.id)
+                ids.append(part.id)
         return ids
 
     def _check_ids(self, ids: Sequence[int]) -> None:

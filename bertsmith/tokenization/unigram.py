@@ -71,6 +71,7 @@ class UnigramTokenizer(Tokenizer):
         # The pieces come first in the vocabulary, and tokens that were added to it follow.
         self._unigram = Unigram(self.vocab[: self.num_pieces], self.scores, self.unk_id)
         self._prepare_encoding(self._normalizer.normalize)
+        # A charsmap may replace the space, by which `_units` would otherwise cut.
         self._cuts_at_spaces = self._normalizer.normalize(" ") == " "
 
     @property

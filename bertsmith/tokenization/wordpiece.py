@@ -214,10 +214,10 @@ class WordPieceTokenizer(Tokenizer):
         """
         if self._raw_tokens.may_be_in(text):
             return b" ".join(
-                self._spaced_bytes(text[piece.start : piece.stop])
-                if piece.id is None
-                else b"%b%d" % (TOKEN_MARK, piece.id)
-                for piece in self._raw_tokens.pieces(text)
+                self._spaced_bytes(text[part.start : part.stop])
+                if part.id is None
+                else b"%b%d" % (TOKEN_MARK, part.id)
+                for part in self._raw_tokens.split(text)
             )
         return self._spaced_bytes(text)
 

@@ -10,10 +10,12 @@ from bertsmith.vocabulary.segmentation import CONTINUATION
 def check_size(
     vocab_size: int, num_special: int, num_single: int, character_coverage: float
 ) -> int:
-    """Check that a vocabulary has room for special tokens and single characters.
+    """Check that a vocabulary has room for special tokens and tokens of a single character.
+
+    `num_single` counts the latter. In WordPiece a character may have two: itself, and with ##.
 
     Returns:
-        The number of special tokens and single characters.
+        The number of both kinds of tokens.
 
     Raises:
         ConfigError: `vocab_size` is too small for them.
@@ -22,7 +24,7 @@ def check_size(
     if vocab_size < minimum:
         raise ConfigError(
             f"{option('vocab_size')}: {vocab_size} is too small for {num_special} special tokens "
-            f"and {num_single} single characters. Choose at least {minimum}, or lower "
+            f"and {num_single} tokens of a single character. Choose at least {minimum}, or lower "
             f"{option('character_coverage')}, which is {character_coverage}."
         )
     return minimum

@@ -14,6 +14,8 @@ ORIGIN_NAME = "extension.json"
 """File in an extended tokenizer's folder that names the model."""
 KEY = "extends"
 """Key of the model in this file."""
+WEIGHT_NAMES = ("model.safetensors", "pytorch_model.bin")
+"""Names of the files that hold a model's weights, if these are not in shards."""
 
 
 def note_origin(folder: Path, model: Path) -> None:
@@ -48,5 +50,6 @@ def model_of_tokenizer(tokenizer: Path) -> Path | None:
 
 
 def _has_weights(folder: Path) -> bool:
-    names = ("model.safetensors", "pytorch_model.bin", "model.safetensors.index.json")
+    # A file, or the index of its shards
+    names = [f"{name}{end}" for name in WEIGHT_NAMES for end in ("", ".index.json")]
     return (folder / "config.json").is_file() and any((folder / name).is_file() for name in names)

@@ -124,7 +124,7 @@ class TokenizerSettings(LearningSettings):
         changed = [
             each.name
             for each in fields(self)
-            # These kinds learn no surplus and strip no accents, so 0 and False are allowed.
+            # 0 and False are allowed: a surplus of 0, or accents that stay, is what the kind does.
             if each.name in UNUSED_OPTIONS[self.kind]
             and getattr(self, each.name) not in (each.default, False)
         ]

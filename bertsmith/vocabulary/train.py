@@ -14,7 +14,7 @@ from bertsmith.errors import ConfigError, option
 from bertsmith.system.checksums import SUMS_FILE
 from bertsmith.system.compute import is_installed
 from bertsmith.system.executor import Executor
-from bertsmith.system.files import atomic_dir, check_is_no_mount
+from bertsmith.system.files import atomic_dir, check_is_replaceable
 from bertsmith.system.locks import hold_folder
 from bertsmith.system.paths import check_outside
 from bertsmith.tokenization.bpe_words import clean_words
@@ -73,9 +73,9 @@ def check_tokenizer_out(out: Path, overwrite: bool) -> None:
 
     Raises:
         ConfigError: the folder holds other files, or a tokenizer without `overwrite`; or a disk is
-            mounted there.
+            mounted there, or the current folder is in it.
     """
-    check_is_no_mount(out)
+    check_is_replaceable(out)
     if {path.name for path in out.iterdir()} <= {COUNTS_DIR}:  # left by a command that was killed
         return
     others = sorted({path.name for path in out.iterdir()} - TOKENIZER_FILES)

@@ -437,6 +437,8 @@ def test_its_own_checks_where_texts_allow_them(name, check):
 def test_copies_have_the_same_parameters_and_are_not_fitted(classifier):
     changed = classifier.set_params(epochs=None, class_weights={True: 2.0})
     assert clone(changed).get_params() == changed.get_params()
+    array = bertsmith.TextClassifier("m", class_weights=np.array([1.0, 2.0]))  # refused by `fit`
+    assert repr(array) == "TextClassifier('m', class_weights=array([1., 2.]))"
     assert is_classifier(changed) and is_regressor(bertsmith.TextRegressor("m"))
     with pytest.raises(NotFittedError):
         check_is_fitted(changed)

@@ -108,9 +108,12 @@ def test_a_run_without_eval_goes_on(model, tmp_path):
     assert classifier.result_.training.steps == 2
 
 
-@pytest.mark.parametrize("name", ["QuestionAnswerer", "SentenceEncoder", "TokenClassifier"])
+@pytest.mark.parametrize(
+    "name", ["MultipleChoice", "QuestionAnswerer", "SentenceEncoder", "TokenClassifier"]
+)
 def test_every_task_can_do_without_eval(model, name):
     X, y = {
+        "MultipleChoice": ([(text, ["good", "bad"]) for text in TEXTS], [0, 1] * 12),
         "QuestionAnswerer": ([("the film ?", text) for text in TEXTS], [None, *TEXTS[1:]]),
         "SentenceEncoder": (list(zip(TEXTS, TEXTS[::-1], strict=True)), None),
         "TokenClassifier": ([t.split() for t in TEXTS], [["O", "B-X"] + ["O"] * (len(t.split()) - 2)

@@ -76,6 +76,18 @@ def test_a_stopped_run_goes_on(corpus_dir, tmp_path):
     assert bertsmith.pretrain(resume=True, **call).steps == 4
 
 
+def test_vocabulary_and_corpus_of_the_current_folder_are_named_after_it(
+    text, tmp_path, monkeypatch
+):
+    (tmp_path / "mine-bert").mkdir()
+    monkeypatch.chdir(tmp_path / "mine-bert")
+    model = bertsmith.pretrain(text, out=".", steps=1, **WITH_VOCABULARY)
+    assert model.out == tmp_path / "mine-bert"
+    assert {path.name for path in tmp_path.iterdir()} == {
+        "mine-bert", "mine-corpus", "mine-tokenizer"
+    }  # fmt: skip
+
+
 @pytest.mark.parametrize("given, parts", [
     ({}, ["texts, corpus: "]), ({"texts": "none.txt"}, ["'none.txt': ", "[text, ...]"]),
     ({"texts": "@", "minuts": 3}, ["pretrain: ", "'minuts'", "'minutes'"]),

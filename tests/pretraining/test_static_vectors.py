@@ -113,7 +113,7 @@ def test_every_head_learns_from_the_vectors(settings, counted, tmp_path, head):
     assert "predict" in served.definitions
 
 
-def test_commands_take_the_folder(settings, counted, tmp_path, bertsmith):
+def test_commands_take_the_folder(settings, counted, tmp_path, bertsmith, monkeypatch):
     out, vectors = tmp_path / "again", tmp_path / "vectors.npy"
     line = ["vectors", "--corpus", settings.corpus, "--out", out, "--size", 11]
     printed = json.loads(bertsmith(*line, "--json"))
@@ -133,6 +133,10 @@ def test_commands_take_the_folder(settings, counted, tmp_path, bertsmith):
     assert f"finetune classify --head linear --model {out}" in printed
     assert printed.rstrip().endswith(f"--out {tmp_path / 'again-classifier-2'}")
     assert load_model(out).config.hidden_size == 7
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")  # a folder that the line names by a dot
+    printed = bertsmith("vectors", "--corpus", settings.corpus, "--out", ".")
+    assert printed.rstrip().endswith(f"--out {tmp_path / 'here-classifier'}")
 
 
 def test_the_estimator_takes_the_folder(settings, counted, tmp_path):

@@ -45,6 +45,21 @@ def test_a_folder_at_which_a_disk_is_mounted_is_refused_before_the_work(tmp_path
     assert (out / "out" / "a").exists()
 
 
+def test_the_current_folder_is_not_replaced(tmp_path, monkeypatch):
+    """A shell in it would stay in the folder that was there before, and find nothing."""
+    inside = tmp_path / "out" / "inside"
+    inside.mkdir(parents=True)
+    for current, out in ((inside, Path()), (inside, Path("..")), (inside, tmp_path / "out")):
+        monkeypatch.chdir(current)
+        with refuses(ConfigError, f"{out}: ", f"{out / 'out'}"), atomic_dir(out):
+            raise AssertionError("the work has begun")
+        with refuses(ConfigError, f"{out}: "):
+            check_tokenizer_out(out, overwrite=True)
+    with atomic_dir(inside / "out") as folder:
+        (folder / "a").write_text("a")
+    assert Path("out/a").exists()
+
+
 def test_a_failed_write_leaves_what_was_there(tmp_path):
     path, out = tmp_path / "a.txt", tmp_path / "out"
     path.write_text("old")

@@ -95,6 +95,11 @@ def test_no_text_gives_ids_of_the_usual_type():
         assert values.dtype == torch.int64, name
 
 
+def test_no_text_gives_no_row_of_padding():
+    encoding = tiny_wordpiece()([], padding="max_length", max_length=4)
+    assert encoding == {"input_ids": [], "token_type_ids": [], "attention_mask": []}
+
+
 def set_side(tokenizer, name, side):
     setattr(tokenizer, name, side)
     assert getattr(tokenizer, name) == side

@@ -4,6 +4,7 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from refusals import refuses
@@ -16,6 +17,7 @@ from bertsmith.tokenization.byte_bpe import BYTE_CHARACTERS, ByteBpeTokenizer
 from bertsmith.tokenization.unigram import UnigramTokenizer
 from bertsmith.vocabulary.byte_bpe import extend_byte_bpe
 from bertsmith.vocabulary.extend import extend_tokenizer
+from bertsmith.vocabulary.origin import model_of_tokenizer, note_origin
 from bertsmith.vocabulary.replaced_ids import replaced_ids
 from bertsmith.vocabulary.settings import ExtensionSettings
 from bertsmith.vocabulary.unigram_extension import extend_unigram
@@ -23,6 +25,10 @@ from bertsmith.vocabulary.wordpiece import SPECIAL_TOKENS, learn_wordpiece
 from bertsmith.vocabulary.wordpiece_extension import learn_extension
 
 UNK_ID = SPECIAL_TOKENS.index("[UNK]")
+WEIGHT_FILES = [
+    "model.safetensors", "model.safetensors.index.json",
+    "pytorch_model.bin", "pytorch_model.bin.index.json",
+]  # fmt: skip
 GENERAL = Counter({"the": 9, "cat": 4, "sat": 3, "on": 5, "a": 7, "mat": 2, "ten": 1, "rose": 1})
 words = st.text("abc", min_size=1, max_size=7)
 corpora = st.dictionaries(words, st.integers(1, 9), min_size=1, max_size=12)
@@ -142,3 +148,15 @@ def test_other_rules_or_scores_are_no_extension():
         (unigram, unigram_of([*pieces, "zzz"], [*scores, min(scores) - 1]), "the least score is"),
     ):
         assert words in first_difference(old, new)
+
+
+@pytest.mark.parametrize("weights", WEIGHT_FILES)
+def test_the_model_of_an_extension_may_have_its_weights_in_any_file(tmp_path, weights):
+    tokenizer, model = tmp_path / "tokens", tmp_path / "model"
+    tokenizer.mkdir()
+    model.mkdir()
+    note_origin(tokenizer, model)
+    (model / "config.json").touch()
+    assert model_of_tokenizer(tokenizer) is None
+    (model / weights).touch()
+    assert model_of_tokenizer(tokenizer) == model
