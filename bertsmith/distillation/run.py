@@ -300,7 +300,7 @@ def _load_student(
     limit = max_text_length(tokenizer, max_positions, requested=settings.max_length)
     tokenizer.model_max_length = limit  # the student's folder gets it with the tokenizer
     unlabelled = _read_unlabelled(settings, distill_settings, dataset)
-    objectives = _build_objectives(
+    labelled, others = _build_objectives(
         settings, distill_settings, dataset, tokenizer, unlabelled, machine
     )
     # A run is resumed only with equal facts. Vectors from a cache are rounded to fp16, so a run
@@ -310,12 +310,13 @@ def _load_student(
     live = _to_live_teacher(teacher, machine, hidden=weights.hidden_weight > 0)
     source: Teacher = live
     if distill_settings.cache is not None:
+        objectives = [labelled] if others is None else [labelled, others]
         source = _open_stored_teacher(distill_settings.cache, live, objectives, teacher, limit, say)
     objective = Distillation(
-        objectives[0],
+        labelled,
         source,
         weights,
-        unlabelled=objectives[1] if unlabelled else None,
+        unlabelled=others,
         facts=facts,
     )
     config = resolve_finetuning(
@@ -369,7 +370,7 @@ def _build_objectives(
     tokenizer: Tokenizer,
     unlabelled: Sequence[Any],
     machine: Machine,
-) -> list[FineTuning]:
+) -> tuple[FineTuning, FineTuning | None]:
     """Build the objectives over labelled and, if there are any, unlabelled examples.
 
     Rows of labelled examples are numbered first, then rows of unlabelled examples: a cache of the
@@ -382,7 +383,7 @@ def _build_objectives(
     labelled = encode_examples(settings, dataset, tokenizer, machine, sizes[0])
     labelled.train = with_row_numbers(labelled.train, 0)
     if not unlabelled:
-        return [labelled]
+        return labelled, None
     assert distill_settings.unlabelled is not None
     limit = tokenizer.model_max_length
     encoded = dataset.task.encode(tokenizer, unlabelled, limit, labelled=False)
@@ -403,7 +404,7 @@ def _build_objectives(
         num_shares=count_shares(sizes[1], machine),
         seed=settings.seed,
     )
-    return [labelled, others]
+    return labelled, others
 
 
 def _notes_on_unlabelled(

@@ -4,6 +4,7 @@ Length, batch size and optimizer are in `training/settings.py`.
 """
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -168,7 +169,8 @@ class PretrainingSettings:
         _check("start_steps", steps, steps >= 0, "0 or more")
         if share or steps:
             fits = MIN_LENGTH <= self.start_length <= self.max_length
-            _check("start_length", self.start_length, fits, "8 to max_length")
+            allowed = f"{MIN_LENGTH} to {option('pretraining.max_length')}"
+            _check("start_length", self.start_length, fits, allowed)
         elif (
             self.start_share is None
             and self.start_steps is None
@@ -244,10 +246,10 @@ class PretrainingSettings:
         length = share if is_by_share else steps
         if bool(length) != bool(final_fields):
             name = "masking_schedule_share" if is_by_share else "masking_schedule_steps"
-            problem = f"{length} with {', '.join(final_fields) or 'no final rate or share'}"
+            problem = f"{length} with {_list_options(final_fields) or 'no final rate or share'}"
             raise ConfigError(
                 f"{option(f'pretraining.{name}')}: found {problem}. Give both, a length of the "
-                f"schedule and what it leads to ({', '.join(FINAL_FIELDS)}), or neither."
+                f"schedule and what it leads to ({_list_options(FINAL_FIELDS)}), or neither."
             )
         if not length:
             return
@@ -271,8 +273,9 @@ class PretrainingSettings:
         ]
         if len(word_sources) == 2:
             raise ConfigError(
-                f"{option('pretraining.segmenter')}: found together with word_list. Both say what "
-                "a Chinese word is: leave out one of them."
+                f"{option('pretraining.segmenter')}: found together with "
+                f"{option('pretraining.word_list')}. Both say what a Chinese word is: leave out "
+                "one of them."
             )
         if word_sources and self.masking == "piece":
             raise ConfigError(
@@ -413,6 +416,10 @@ class PretrainingSettings:
 def has_short_rows(pairs: PairTaskName) -> bool:
     """Return whether `short_seq_prob` shortens some rows of this task on pairs."""
     return pairs != "none" and PAIR_TASKS[pairs].has_short_rows
+
+
+def _list_options(names: Iterable[str]) -> str:
+    return ", ".join(option(f"pretraining.{name}") for name in names)
 
 
 def _check(name: str, value: float, holds: bool, allowed: str) -> None:

@@ -130,7 +130,7 @@ class OptimSettings:
             # Compared as a sum, since in floating point 1 - 0.9 is less than 0.1.
             _check("decay_fraction", self.decay_fraction,
                    self.decay_fraction > 0 and self.warmup_fraction + self.decay_fraction <= 1,
-                   "above 0 and at most 1 - warmup_fraction")  # fmt: skip
+                   f"above 0 and at most 1 minus {option('warmup_fraction')}")  # fmt: skip
         elif self.decay_fraction != OptimSettings.decay_fraction:
             raise ConfigError(
                 f"{option('decay_fraction')}: found {self.decay_fraction:g}, which has no effect "

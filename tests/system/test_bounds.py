@@ -40,7 +40,7 @@ def test_settings_that_never_end(settings, name, place):
     (partial(OptimSettings, decay_fraction=0.4),
      ["--decay-fraction: found 0.4", "schedule linear", "--schedule wsd"]),
     (partial(OptimSettings, schedule="wsd", decay_fraction=0.95),
-     ["--decay-fraction: found 0.95", "above 0", "at most 1 - warmup_fraction"]),
+     ["--decay-fraction: found 0.95", "above 0", "at most 1 minus --warmup-fraction"]),
     (partial(TrainingSettings, steps=5, minutes=1.0), ["--steps (5)", "--minutes (1.0)"]),
     (partial(classify, epochs=2, steps=9), ["--epochs and --steps"]),
     (partial(classify, learning_rate=math.nan), ["--learning-rate: found nan", "above 0"]),

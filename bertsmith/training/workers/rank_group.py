@@ -74,9 +74,10 @@ class RankGroup:
             self._messages = dist.new_group(backend="gloo", timeout=NO_LIMIT)
             self.hosts: list[str] = self._all(socket.gethostname())
         except (dist.DistError, RuntimeError) as error:
+            first_line = str(error).partition("\n")[0]
             raise ConfigError(
                 f"Rank {launch.rank} of {launch.num_ranks} could not reach the others at "
-                f"{launch.address}:{launch.port}: {str(error).splitlines()[0]}. Check MASTER_ADDR "
+                f"{launch.address}:{launch.port}: {first_line}. Check MASTER_ADDR "
                 "and MASTER_PORT, and that all ranks have started."
             ) from error
         self._watch = Watch(prefixed("alive", store), self.rank, self.hosts, self.silence_seconds)
