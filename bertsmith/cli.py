@@ -230,7 +230,7 @@ def _find_action(args: list[str], modules: Sequence[str]) -> Callable[[], None]:
     Raises:
         BertsmithError: the line names no command, or a module cannot be imported.
     """
-    if not args or args[0] in ("-h", "--help"):
+    if not args or args[0] in HELP_FLAGS:
         return partial(print, _format_overview())
     if args[0] in ("-V", "--version"):
         return partial(print, f"{PROG} {__version__}")
@@ -245,7 +245,7 @@ def _find_action(args: list[str], modules: Sequence[str]) -> Callable[[], None]:
         add_own_tasks()
         name = find_command(args)
     if name is None:
-        if args[1:] in (["-h"], ["--help"]) and _subcommands(args[0]):
+        if len(args) == 2 and args[1] in HELP_FLAGS and _subcommands(args[0]):
             return partial(print, "\n".join(_format_table(_subcommands(args[0]))))
         raise BertsmithError(_describe_unknown(args))
     return _read_command(name, args[len(name.split()) :], modules)

@@ -394,4 +394,6 @@ def _naming_source(source: str, build: Callable[[], T]) -> T:
             error.setting, error.found, error.allowed, error.advice, source
         ) from None
     except ConfigError as error:
-        raise ConfigError(f"{source}: {error}") from None  # str(error) spells options as recipes do
+        raise ConfigError(
+            f"{source}: {error}"
+        ) from None  # str(error) spells options without dashes

@@ -38,6 +38,9 @@ def test_help_names_every_command(typed):
         ["tokenizer", "train"],
         ["tokenizer", "extend"],
     ]
+    # What has no options shows the same for --help-all.
+    assert typed("--help-all").out == overview
+    assert typed("tokenizer", "--help-all").out == found.out
 
 
 def test_json_is_one_object_on_standard_output(bertsmith):

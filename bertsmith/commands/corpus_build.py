@@ -35,9 +35,10 @@ def main(settings: Settings, line: Sequence[str]) -> None:
     check_outside(settings.out, settings.tokenizer)
     folder = find_tokenizer(settings.tokenizer)
     tokenizer = load_tokenizer(folder)
+    # The model that the suggested command continues: None if the tokenizer is not that of a model.
     model = model_of_tokenizer(folder)
     # Of a model of the hub, perhaps only the tokenizer has been fetched: `folder` then has no
-    # weights. The command that is suggested next names the model as the hub does.
+    # weights, and `model` is None. The command names such a model as the hub does.
     is_from_hub = folder != settings.tokenizer
     if is_from_hub and (folder / "config.json").is_file():
         model = settings.tokenizer

@@ -39,7 +39,7 @@ def describe_demo(results: dict[str, Any]) -> Iterator[str]:
         f"without (same model, {results['question']['num_train']} labels)"
     )
     # The methods that are left have no BERT, such as TF-IDF.
-    others = ", ".join(f"{share} {METHODS[name][0]}" for name, share in right.items())
+    others = ", ".join(f"{share} {METHODS[name].title}" for name, share in right.items())
     yield f"plain methods  {others}"
     if note := describe_shortening(results):
         yield f"note           {note}"

@@ -23,7 +23,7 @@ def main(settings: Settings, line: Sequence[str]) -> None:
         optim=settings.optim,
     )
     if settings.resume:
-        print_resume_state(settings.out)
+        print_resume_state(settings.out, overwrite=settings.overwrite, final_key="comparison")
     with Display() as display:
         result, comparison = distill_pretraining(
             job,

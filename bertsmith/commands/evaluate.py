@@ -3,7 +3,7 @@
 A fine-tuned model is scored on labelled data, a pre-trained one on minimal pairs.
 """
 
-import json as json_module
+import json
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
@@ -103,7 +103,7 @@ def print_result(
     if settings.json:
         if baselines:
             report["baselines"] = to_jsonable(baselines)
-        print(json_module.dumps(report))
+        print(json.dumps(report))
         return
     scores, blank_line, details = str(result).partition("\n\n")
     print("\n".join([scores, *map(str, baselines)]) + blank_line + details)

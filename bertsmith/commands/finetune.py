@@ -49,7 +49,9 @@ def main(parsed: tuple[Any, DistillSettings | None], line: Sequence[str]) -> Non
     if distill_settings is not None:
         train = partial(distill, distill_settings, say=print_note)
     if settings.resume and not settings.is_series:
-        print_resume_state(settings.out)
+        print_resume_state(
+            settings.out, overwrite=settings.overwrite, final_key="result", kind="fine-tuning"
+        )
     with Display() as display:
         if settings.is_series:
             result: Any = finetune_repeatedly(

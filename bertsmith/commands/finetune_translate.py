@@ -19,7 +19,9 @@ def main(settings: Settings, line: Sequence[str]) -> None:
     """Fine-tune a model and print its scores; `line` is for the advice on how to resume."""
     check_delimiter(settings.columns, settings.train, settings.eval)
     if settings.resume:
-        print_resume_state(settings.out)
+        print_resume_state(
+            settings.out, overwrite=settings.overwrite, final_key="result", kind="fine-tuning"
+        )
     with Display() as display:
         result = finetune_translation(
             settings,

@@ -7,10 +7,12 @@ of columns the line is parsed.
 
 import dataclasses
 import inspect
-from collections.abc import Collection, Sequence
-from typing import Any, TypeVar, cast, get_type_hints
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeVar, cast, get_args, get_origin, get_type_hints
 
 from bertsmith.commands.flags import parse_settings
+from bertsmith.commands.help import HELP_FLAGS
 from bertsmith.commands.option_words import option_words
 from bertsmith.data.columns import (
     ChoiceColumns,
@@ -52,7 +54,7 @@ def find_model(cls: type[Any], args: Sequence[str]) -> str | None:
     Args:
         cls: the settings of the command, apart from those of columns.
     """
-    return first_word(args, find_switches(cls, *ALL_COLUMNS))
+    return first_word(args, flag_types(cls, *ALL_COLUMNS))
 
 
 def parse_with_columns(cls: type[T], columns: type[Any], args: Sequence[str], prog: str) -> T:
@@ -65,32 +67,42 @@ def parse_with_columns(cls: type[T], columns: type[Any], args: Sequence[str], pr
     return cast(T, parse_settings(full, args, prog, inspect.getdoc(cls)))
 
 
-def first_word(args: Sequence[str], switches: Collection[str]) -> str | None:
+def first_word(args: Sequence[str], types: Mapping[str, Any]) -> str | None:
     """Find the first argument that is neither a flag nor a flag's value.
 
     Args:
-        switches: the names of the flags that take no value, such as "json".
+        types: the type hint of each flag by its name, such as {"json": bool}. A flag that is not
+            among them counts as one with a value.
     """
-    is_value = False  # whether the word before is a flag that takes a value
+    num_values = 0.0  # how many of the next words may be values of the flag before them
     words = option_words(args)
     for word in words:
-        is_flag = word.startswith("--")
+        if word.startswith("--"):
+            has_values = word not in HELP_FLAGS and "=" not in word
+            name = word.removeprefix("--").removeprefix("no-").replace("-", "_")
+            num_values = _most_values(types.get(name, str)) if has_values else 0
+        elif num_values:
+            num_values -= 1
         # `-` stands for texts of standard input, and `-h` asks for help; neither names a model.
-        if not is_flag and not is_value and word not in ("-", "-h"):
+        elif word not in ("-", "-h"):
             return word
-        name = word.removeprefix("--").removeprefix("no-").replace("-", "_")
-        is_value = is_flag and "=" not in word and name not in (*switches, "help")
     words_after_dashes = args[len(words) + 1 :]  # `words` are those before `--`
     return next(iter(words_after_dashes), None)
 
 
-def find_switches(*settings: Any) -> set[str]:
-    """Collect the names of the flags without a value, also those of nested settings."""
-    names: set[str] = set()
+def flag_types(*settings: Any) -> dict[str, Any]:
+    """Return the type hints of flags by name, also of those that nested settings have."""
+    types: dict[str, Any] = {}
     for cls in settings:
         for name, hint in get_type_hints(cls).items():
-            if hint is bool:
-                names.add(name)
-            elif dataclasses.is_dataclass(hint):
-                names |= find_switches(hint)
-    return names
+            types |= flag_types(hint) if dataclasses.is_dataclass(hint) else {name: hint}
+    return types
+
+
+def _most_values(hint: Any) -> float:
+    """Return how many words a flag of this type takes at most: 0 for a switch, inf for a tuple."""
+    if hint is bool:
+        return 0
+    # The hint itself, or the members of a union such as `tuple[str, ...] | None`.
+    are_several = any(get_origin(each) is tuple for each in (hint, *get_args(hint)))
+    return math.inf if are_several else 1

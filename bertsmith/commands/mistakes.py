@@ -94,7 +94,7 @@ def _find_word_mistake(
             return f"'{word}' is not an option. Did you mean --recipe {word}?"
     missing = [option for option in positionals[len(words) :] if option.is_required]
     missing += [option for option in options if _is_missing(option, given_flags)]
-    missing_names = [option.typed for option in missing]
+    missing_names = [option.typed.removesuffix(" ...") for option in missing]  # of several values
     if len(missing_names) > 1:
         needed, them = f"{', '.join(missing_names[:-1])} and {missing_names[-1]}", "them"
     else:

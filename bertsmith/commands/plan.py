@@ -27,10 +27,10 @@ def main(settings: Settings, line: Sequence[str]) -> None:
     num_ranks = settings.nodes * settings.ranks  # `ranks` are those of one machine
     if num_ranks > 1:
         scaling = Scaling(
-            num_ranks,
-            estimate.parameters,
-            facts["step"]["seconds"],
-            parse_bandwidth(settings.bandwidth),
+            num_ranks=num_ranks,
+            parameters=estimate.parameters,
+            step_seconds=facts["step"]["seconds"],
+            bytes_per_second=parse_bandwidth(settings.bandwidth),
         )
         facts["ranks"] = {
             "num_ranks": num_ranks,

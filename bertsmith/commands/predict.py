@@ -1,6 +1,6 @@
 """`bertsmith predict`: a fine-tuned model and texts → its predictions."""
 
-import json as json_module
+import json
 import os
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -98,7 +98,7 @@ def _predict(settings: Settings, folder: ModelFolder | None) -> None:
     warn_unknown(unknown_rate, "the texts" if settings.file is None else settings.file)
     if settings.json:
         report |= {**totals.to_json(), "unknown_rate": unknown_rate}
-        print(json_module.dumps(report, ensure_ascii=False, allow_nan=False))
+        print(json.dumps(report, ensure_ascii=False, allow_nan=False))
     for note in totals.notes():
         print_note(f"{note}.")
     if totals.num_texts and totals.num_without_entity == totals.num_texts:

@@ -38,9 +38,7 @@ def main(settings: Settings, line: Sequence[str]) -> None:
     """Pre-train; `line` holds the words of the command, for the advice on how to resume."""
     job = build_job(settings)
     if settings.resume:
-        # Checked before "resuming from …" is printed, since a refused run is not resumed.
-        RunFolder(settings.out).check(resume=True, overwrite=settings.overwrite)
-        print_resume_state(settings.out)
+        print_resume_state(settings.out, overwrite=settings.overwrite)
     with ExitStack() as stack:
         callbacks: list[Callback] = [stack.enter_context(Display())]
         if settings.page is not None:

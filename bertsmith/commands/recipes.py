@@ -1,6 +1,6 @@
 """`bertsmith recipes`: list the recipes that come with bertsmith, by command."""
 
-import json as json_module
+import json
 from collections.abc import Iterator, Sequence
 
 from bertsmith.commands.settings.recipes import Settings
@@ -26,7 +26,7 @@ def main(settings: Settings, line: Sequence[str]) -> None:
         for kind in USED_BY
     }
     if settings.json:
-        print(json_module.dumps(recipes, ensure_ascii=False))
+        print(json.dumps(recipes, ensure_ascii=False))
     else:
         print("\n".join(_lines(recipes)))
 

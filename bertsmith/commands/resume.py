@@ -24,14 +24,25 @@ def resume_command(line: Sequence[str]) -> str:
     return f"{command}  # with the launcher that started the ranks, or on one machine alone"
 
 
-def print_resume_state(out: Path) -> None:
-    """Print on standard error the step that a run resumes from, if there is a run.
+def print_resume_state(
+    out: Path, *, overwrite: bool, final_key: str = "summary", kind: str = "pre-training"
+) -> None:
+    """Print on standard error the step that a run resumes from.
 
-    For a series, several runs in one folder, nothing is printed: the series names its runs itself.
+    The run is checked before, as it checks itself, so that nothing is printed of a run that is not
+    resumed. For a series, several runs in one folder, nothing is printed: it names its runs itself.
+
+    Args:
+        overwrite: whether the line has --overwrite, which excludes --resume.
+        final_key, kind: as for `RunFolder.check`.
+
+    Raises:
+        ConfigError: the run cannot be resumed.
     """
     folder = RunFolder(out)
-    if not folder.run_path.exists() or folder.holds_series:
+    if folder.holds_series:
         return
+    folder.check(resume=True, overwrite=overwrite, final_key=final_key, kind=kind)
     checkpoints = list_checkpoints(folder.checkpoints_dir)
     if folder.is_trained:
         state = "already trained"

@@ -8,7 +8,6 @@ from bertsmith.commands.settings.pretrain_system import PretrainSystem
 from bertsmith.lineage.pretraining_run import SystemJob, pretrain_system
 from bertsmith.pretraining.summary import describe_pretraining
 from bertsmith.training.display import Display
-from bertsmith.training.run_folder import RunFolder
 
 
 def run_system(system: str, settings: PretrainSystem, line: Sequence[str]) -> None:
@@ -20,9 +19,7 @@ def run_system(system: str, settings: PretrainSystem, line: Sequence[str]) -> No
     """
     job = SystemJob(system, settings.corpus, settings.model, settings.training, settings.optim)
     if settings.resume:
-        # Checked before "resuming from …" is printed, since a refused run is not resumed.
-        RunFolder(settings.out).check(resume=True, overwrite=settings.overwrite)
-        print_resume_state(settings.out)
+        print_resume_state(settings.out, overwrite=settings.overwrite)
     with Display() as display:
         result = pretrain_system(
             job,

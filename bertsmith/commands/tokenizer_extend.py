@@ -12,6 +12,7 @@ from bertsmith.system.counts import count_noun
 from bertsmith.system.files import atomic_dir
 from bertsmith.system.locks import hold_folder
 from bertsmith.system.paths import check_outside
+from bertsmith.tokenization.unigram_normalizer import SPACE
 from bertsmith.vocabulary.extend import ExtensionReport, extend_tokenizer
 from bertsmith.vocabulary.origin import note_origin
 from bertsmith.vocabulary.settings import ExtensionSettings
@@ -65,11 +66,12 @@ def extension_as_json(
 def words_first(tokens: Sequence[str]) -> list[str]:
     """Sort tokens: words, then parts of words, then single letters, then other characters.
 
-    Tokens of one kind keep their order.
+    Tokens of one kind keep their order. WordPiece marks parts of words, a unigram model words.
 
-    >>> words_first(["#", "##ing", "a", "python", "▁tensor"])
-    ['python', '▁tensor', '##ing', 'a', '#']
+    >>> words_first(["#", "##ing", "a", "python"]), words_first(["ing", "a", "▁tensor"])
+    (['python', '##ing', 'a', '#'], ['▁tensor', 'ing', 'a'])
     """
+    are_words_marked = any(token.startswith(SPACE) for token in tokens)
 
     def rank(token: str) -> int:
         num_letters = sum(map(str.isalpha, token))
@@ -77,7 +79,8 @@ def words_first(tokens: Sequence[str]) -> list[str]:
             return 3
         if num_letters == 1:
             return 2
-        return 1 if token.startswith("##") else 0
+        is_word = token.startswith(SPACE) if are_words_marked else not token.startswith("##")
+        return 0 if is_word else 1
 
     return sorted(tokens, key=rank)
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Self
 
-from bertsmith.comparison.budget import ComparisonBudget, bert_training_length
+from bertsmith.comparison.budget import ComparisonBudget, RunLength, bert_training_length
 from bertsmith.comparison.recipe import Recipe
 from bertsmith.data.corpus import Corpus
 from bertsmith.model.bert import BertModel
@@ -53,7 +53,7 @@ class BertRecipe(Recipe[PretrainJob]):
     def supports_task(self, task: str) -> bool:
         return True
 
-    def training_length(self, budget: ComparisonBudget) -> dict[str, Any]:
+    def training_length(self, budget: ComparisonBudget) -> RunLength:
         return bert_training_length(budget, self.job)
 
     def compared_settings(self) -> Mapping[str, Any]:
@@ -97,7 +97,7 @@ class BertRecipe(Recipe[PretrainJob]):
 
     def check_earlier(self, folder: RunFolder) -> None:
         previous = folder.read_run()[CONFIG]  # the settings with which the run began
-        with computing_on(self.training, folder) as machine:
+        with computing_on(self.job.training, folder) as machine:
             corpus = Corpus.open(self.job.corpus)
             config = resolve_pretraining(self.job, corpus, machine, previous=previous)
         identity = build_objective(config, corpus).identity()  # facts about the data

@@ -7,7 +7,7 @@ step is computed from a sample of the run's batches before the run begins.
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal
+from typing import Any, Literal, TypedDict
 
 import numpy as np
 
@@ -29,6 +29,13 @@ MAX_STEPS = 1_000_000_000
 """Largest number of steps of a run; a larger one is a typing error."""
 
 
+class RunLength(TypedDict):
+    """The length of a run, by the names of the settings of training; one of the two is None."""
+
+    minutes: float | None
+    steps: int | None
+
+
 @dataclass(frozen=True)
 class ComparisonBudget:
     """An amount of training: minutes, real tokens, floating-point operations or steps."""
@@ -45,8 +52,8 @@ class ComparisonBudget:
             case _:
                 return f"{self.amount:,.0f} {self.unit}"
 
-    def known_length(self) -> dict[str, Any] | None:
-        """Return `steps` and `minutes` if the budget gives them; None if they depend on the job.
+    def known_length(self) -> RunLength | None:
+        """Return the length that the budget itself gives; None if it depends on the job.
 
         Raises:
             ConfigError: there are too many steps.
@@ -61,8 +68,8 @@ class ComparisonBudget:
                 return None
 
 
-def bert_training_length(budget: ComparisonBudget, job: PretrainJob) -> dict[str, Any]:
-    """Convert a budget to `steps` and `minutes` of the training settings of a BERT's job.
+def bert_training_length(budget: ComparisonBudget, job: PretrainJob) -> RunLength:
+    """Convert a budget to the length of a BERT's run.
 
     Raises:
         BertsmithError: the job cannot be run.

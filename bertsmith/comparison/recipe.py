@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Generic, Self, TypeVar
 
-from bertsmith.comparison.budget import ComparisonBudget
+from bertsmith.comparison.budget import ComparisonBudget, RunLength
 from bertsmith.model.trainable import TrainableModel
 from bertsmith.training.callback import Callback
 from bertsmith.training.objective import Measure
@@ -52,8 +52,8 @@ class Recipe(ABC, Generic[JobT]):
         """Return whether the model can be fine-tuned on a task of `bertsmith finetune`."""
 
     @abstractmethod
-    def training_length(self, budget: ComparisonBudget) -> dict[str, Any]:
-        """Convert a budget to `steps` and `minutes` of the training settings; one of them is None.
+    def training_length(self, budget: ComparisonBudget) -> RunLength:
+        """Convert a budget to the length of a run, which `with_training` takes.
 
         Raises:
             BertsmithError: the job cannot be run, or its cost is unknown in the budget's unit.

@@ -50,7 +50,10 @@ RESULTS_KEY = "comparison"
 earlier versions called them), `cost`, the number of common `rows`, and what was guessed at gaps."""
 
 REPLACED_METRICS = ("mlm_", "lm_", "forward_", "backward_", "span_", "common_", "rtd_")
-"""Prefixes of metrics that are left out, since common rows, gaps or another metric replace them."""
+"""Prefixes of metrics that are left out. Common rows replace those of masked LM (mlm); gaps those
+of a GPT or LSTM (lm), of an ELMo's two directions and of a T5's spans. `common_` marks those
+of common rows during training; the finished model is measured on them anew. Of replaced tokens
+(rtd), only `rtd_auc` stays."""
 CURVE_METRICS = ("held_out_common_eval_loss", "held_out_common_gap_bits_per_byte")
 """Keys of the loss on common rows or gaps, of which curves are drawn, in a run's journal, which has
 an entry for each evaluation. A run has one of the two."""

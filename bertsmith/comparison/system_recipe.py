@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from bertsmith.comparison.budget import ComparisonBudget, count_tokens, steps_for
+from bertsmith.comparison.budget import ComparisonBudget, RunLength, count_tokens, steps_for
 from bertsmith.comparison.recipe import Recipe
 from bertsmith.config import from_mapping, to_jsonable
 from bertsmith.errors import ConfigError, option
@@ -45,7 +45,7 @@ class SystemRecipe(Recipe[SystemJob]):
         # 'bertsmith finetune classify' trains every system; none of them learns another task.
         return task == "classify"
 
-    def training_length(self, budget: ComparisonBudget) -> dict[str, Any]:
+    def training_length(self, budget: ComparisonBudget) -> RunLength:
         # The job is resolved for every budget, even if the result is not needed: so an impossible
         # model size is an error before the first run.
         objective = self.with_training(steps=1, minutes=None)._resolve().objective

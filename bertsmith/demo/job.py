@@ -342,8 +342,7 @@ def compare_models(
         steps = FINETUNE_STEPS
         seconds_for_draw = timer.left - PAGE_SHARE * timer.total
         for name, group in reports.items():
-            title, _ = METHODS[name]
-            timer.say(f"Fine-tuning {title}, labels {draw + 1} of {len(draws)}.")
+            timer.say(f"Fine-tuning {METHODS[name].title}, labels {draw + 1} of {len(draws)}.")
             classifier = TextClassifier(
                 out / "pretrained",
                 out=out / "classifier" if name == PRETRAINED and draw == 0 else None,

@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from bertsmith.pages.page import unbroken_percent, write_page
 from bertsmith.pages.scale import Scale
@@ -13,23 +13,31 @@ from bertsmith.training.findings import LEARNING_STEPS
 from bertsmith.training.journal import read_journal
 from bertsmith.training.run_folder import RunFolder
 
+
+class Method(NamedTuple):
+    """A method that the page compares, as it is shown."""
+
+    title: str
+    description: str
+
+
 PRETRAINED, UNTRAINED = "pretrained", "untrained"
 METHODS = {
-    PRETRAINED: (
+    PRETRAINED: Method(
         "pre-trained BERT",
         "read the documentation first, then learned from the labelled paragraphs",
     ),
-    UNTRAINED: (
+    UNTRAINED: Method(
         "the same BERT without pre-training",
         "random weights, then the same fine-tuning on the same paragraphs",
     ),
-    "tfidf": (
+    "tfidf": Method(
         "TF-IDF with logistic regression",
         "counts words and pairs of words, weighs rare ones more; no neural network",
     ),
-    "majority": ("always the most frequent answer", "does not look at the text"),
+    "majority": Method("always the most frequent answer", "does not look at the text"),
 }
-"""Title and description of each method that the page compares."""
+"""The methods that the page compares, by their names in demo.json."""
 
 MORE_MINUTES = (
     "on film reviews, a model of this size guessed 29 % of the hidden tokens after 4 minutes of "
@@ -50,10 +58,7 @@ def write_demo_page(out: Path, results: Mapping[str, Any]) -> None:
         results: the content of demo.json, which `run_demo` returns. Its `comparison` has a row for
             each method.
     """
-    rows = [
-        {**row, "title": METHODS[row["name"]][0], "description": METHODS[row["name"]][1]}
-        for row in results["comparison"]
-    ]
+    rows = [{**row, **METHODS[row["name"]]._asdict()} for row in results["comparison"]]
     by_name = {row["name"]: row for row in rows}
     pretrained = RunFolder(out / "pretrained")
     write_page(

@@ -182,7 +182,8 @@ def _argument_of(named: NamedOption) -> str:
 
 def _field_of(named: NamedOption) -> str:
     name = json.dumps(named.name.removesuffix("_"))
-    return name if named.value is None else f"{name}: {json.dumps(named.value)}"
+    # Letters stay as they are: the program that shows the message may not read it as JSON.
+    return name if named.value is None else f"{name}: {json.dumps(named.value, ensure_ascii=False)}"
 
 
 def _spelled(message: str, spell: Spelling) -> str:

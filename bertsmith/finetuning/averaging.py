@@ -62,8 +62,6 @@ def score_average(settings: FinetuneSettings, data: TaskDataset[Any]) -> dict[st
         settings.out, AveragedClassify, device=settings.device, precision=settings.precision
     )
     predictor.unknown_tokens.is_reported = True  # each run has warned of them
-    # The predictor's definition is the task that the folder stores.
-    predictor = predictor.with_definition(predictor.definition.with_columns(settings.columns))
     accumulator = accumulate_examples(predictor, data.held_out, path=settings.eval)
     report: Any = accumulator.result(data.num_held_out_skipped)
     # The JSON of a report has each score under one name. The metric may be a second name, such as

@@ -90,14 +90,14 @@ class ContrastiveRun(FinetuningRun):
         self.data = data
         """All examples, with the task of classification. `self.dataset` has the same training
         examples with the task of comparing pairs."""
-        resolved = resolve_contrastive(settings, len(data.train))
+        pair_settings = resolve_contrastive(settings, len(data.train))
         pair_task: Any = as_contrastive(
             data.task,  # type: ignore[arg-type]
-            group_size=resolved.batch_size,  # all texts of a step are compared
+            group_size=pair_settings.batch_size,  # all texts of a step are compared
         )
         super().__init__(
             task_type,
-            resolved,
+            pair_settings,
             callbacks,
             resume_command,
             dataset=replace(data, task=pair_task, held_out=[]),

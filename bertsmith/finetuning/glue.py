@@ -319,8 +319,8 @@ def read_scores(task: GlueTask, run: SeriesRun) -> GlueRun:
         settings.out,
         recorded["scores"],
         recorded["seconds"],
-        recorded.get(START_NOTE, ""),
-        recorded.get("majority"),
+        start_note=recorded.get(START_NOTE, ""),
+        majority=recorded.get("majority"),
     )
 
 

@@ -278,4 +278,5 @@ def score_held_out(
         is_right = ((held_out.logits >= threshold_logit) == (texts.targets > 0)).all(1)
     else:
         is_right = held_out.logits.argmax(1) == texts.targets.argmax(1)
-    return CrossValidation(held_out.c, loss, float(is_right.mean()), held_out.num_folds)
+    accuracy = float(is_right.mean())
+    return CrossValidation(held_out.c, loss=loss, accuracy=accuracy, num_folds=held_out.num_folds)

@@ -346,9 +346,5 @@ def evaluate_saved(settings: ClassifySettings, data: TaskDataset[Any]) -> Any:
         settings.out, LinearClassify, device=settings.device, precision=settings.precision
     )
     predictor.unknown_tokens.is_reported = True  # a warning came before training
-    # The definition is the task that the folder stores.
-    definition = predictor.definition.with_columns(settings.columns)
-    accumulator = accumulate_examples(
-        predictor.with_definition(definition), data.held_out, path=settings.eval
-    )
+    accumulator = accumulate_examples(predictor, data.held_out, path=settings.eval)
     return accumulator.result(data.num_held_out_skipped)

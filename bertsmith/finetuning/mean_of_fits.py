@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from bertsmith.finetuning.linear_features import LabelledTexts
 from bertsmith.tasks.logistic_regression import LinearWeights, mean_loss
 
-SHARES = np.linspace(0, 1, 21)
-"""Weights of the fit to counts alone that are tried."""
+SHARES = np.linspace(0, 1, 20, endpoint=False)
+"""Weights of the fit to counts alone that are tried; 1, whose prior density is 0, is left out."""
 
 
 def share_of_counts(
@@ -43,9 +43,8 @@ def share_of_counts(
         for share in SHARES
     ]
     log_likelihoods = -len(held_out) * np.array(mean_losses)
-    # Divided by the largest likelihood, so that not all exponentials become 0. The last share, 1,
-    # has a prior of 0 and does not count.
-    weights = (1 - SHARES) ** 2 * np.exp(log_likelihoods - log_likelihoods[:-1].max())
+    # Divided by the largest likelihood, so that not all exponentials become 0.
+    weights = (1 - SHARES) ** 2 * np.exp(log_likelihoods - log_likelihoods.max())
     return float(weights @ SHARES / weights.sum())
 
 

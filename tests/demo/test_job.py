@@ -108,8 +108,10 @@ def test_page_says_what_the_figures_say(demo):
     scores = [
         row[name]["mean"] for row in results["comparison"] for name in ("accuracy", "macro_f1")
     ]
+    pretrained = next(row for row in results["comparison"] if row["name"] == "pretrained")
     for figure in (
         *(f"{100 * score:.1f} %" for score in scores),
+        f"has {100 * pretrained['accuracy']['values'][0]:.1f} % right",  # of the classifier shown
         f"{100 * pretraining['held_out_mlm_accuracy']:.1f} %",
         f"{pretraining['real_tokens']:,}",
         f"{results['vocabulary']['fertility']:.2f}",

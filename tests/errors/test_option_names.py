@@ -33,6 +33,8 @@ from bertsmith.training.settings import TrainingSettings
     (option("from_", placeholder="DIR"), "--from DIR", "from_=DIR", '"from": "DIR"'),
     (option("learn", "IOB2"), "--learn IOB2", "learn='IOB2'", '"learn": "IOB2"'),
     (option("training.seed", 3), "--seed 3", "seed=3", '"seed": 3'),
+    (option("label_column", "标签"), "--label-column '标签'", "label_column='标签'",
+     '"label_column": "标签"'),
     (option("label_separator", "|"), "--label-separator '|'", "label_separator='|'",
      '"label_separator": "|"'),
     (option("class_weights", {"a=b": 3}), "--class-weights a=b=3", "class_weights={'a=b': 3}",

@@ -16,6 +16,7 @@ from bertsmith.finetuning.linear_fit import (
     fit_weights,
     score_held_out,
 )
+from bertsmith.finetuning.mean_of_fits import share_of_counts
 from bertsmith.tasks.logistic_regression import mean_loss
 
 
@@ -124,6 +125,15 @@ def test_the_share_of_counts_is_large_where_only_words_tell_the_label():
         for each in (by_words, by_vectors)
     ]
     assert shares[0] > 0.25 > shares[1]
+
+
+def test_a_share_of_counts_is_a_number_even_if_the_first_fit_is_sure_and_always_wrong():
+    """Then the counts alone are likelier than every mean by more than a float can hold."""
+    labels = np.random.default_rng(3).integers(0, 2, 101)
+    texts = random_texts(np.eye(2, dtype=np.float32)[labels])
+    right = (10 * texts.targets).astype(np.float32)
+    wrong = (1000 - 1000 * texts.targets).astype(np.float32)
+    assert share_of_counts(wrong, right, texts, is_multi_label=False) == pytest.approx(0.95)
 
 
 def test_counted_tokens_alone_and_a_handful_of_texts_have_no_second_fit():

@@ -53,7 +53,7 @@ Model = Annotated[Path, tyro.conf.arg(help_behavior_hint="(required without --te
 class TeacherOptions(DistillSettings):
     """Options of a run with a teacher."""
 
-    teacher: Advanced[Annotated[Path, tyro.conf.arg(help_behavior_hint="")]] = NOT_GIVEN
+    teacher: Advanced[Path] = NOT_GIVEN
     student: Annotated[Path | None, tyro.conf.Suppress] = None  # --model in this command
 
 
