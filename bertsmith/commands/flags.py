@@ -11,7 +11,6 @@ import io
 import sys
 from collections.abc import Sequence
 from functools import partial
-from itertools import pairwise
 from pathlib import Path
 from typing import Any, TypeVar, cast, get_type_hints
 
@@ -24,7 +23,7 @@ from tyro.constructors import (
 )
 
 from bertsmith.commands.help import HELP_FLAGS, HelpRequested, Option, Page
-from bertsmith.commands.mistakes import find_mistake, find_repetition
+from bertsmith.commands.mistakes import find_empty_path, find_mistake, find_repetition
 from bertsmith.commands.option_words import option_words
 from bertsmith.commands.options import MAIN_PANEL, default_of, options_of
 from bertsmith.config import (
@@ -71,11 +70,9 @@ def parse_settings(
     if HELP_FLAGS & set(words):
         page = Page(description or "", (*more_options, *options_of(cls, default)))
         raise HelpRequested(page, words)
-    if "--out=" in words or ("--out", "") in pairwise(words):  # Path("") is the current folder
-        raise ConfigError("--out is empty. Is the shell variable set?")
-    repetition = find_repetition(words, options_of(cls, default))
-    if repetition is not None:
-        raise ConfigError(repetition)
+    for find in (find_empty_path, find_repetition):  # which tyro would accept
+        if mistake := find(words, options_of(cls, default)):
+            raise ConfigError(mistake)
     # A switch has one flag, not a pair --x and --no-x; flags of nested settings have no prefix.
     config = (tyro.conf.FlagCreatePairsOff, tyro.conf.OmitArgPrefixes)
     tyro_message = io.StringIO()

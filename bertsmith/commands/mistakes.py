@@ -8,6 +8,7 @@ import re
 from collections import deque
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
+from itertools import pairwise
 
 from bertsmith.commands.help import Option
 from bertsmith.commands.option_words import option_words
@@ -59,6 +60,22 @@ def find_mistake(args: Sequence[str], options: Sequence[Option], prog: str) -> s
         if wrong or (placeholder and not values):
             return f"{flag}: found {wrong or 'no value'}; allowed is {_allowed(placeholder)}."
     return _find_word_mistake([*words, *later_words], given_flags, options, prog)
+
+
+def find_empty_path(words: Sequence[str], options: Iterable[Option]) -> str | None:
+    """Describe a flag whose path is empty; None if there is none.
+
+    An empty path would be the current folder, and mostly comes from an unset variable of the shell.
+    """
+    empty = [flag for flag, value in pairwise(words) if not value]
+    empty += [word.removesuffix("=") for word in words if word.endswith("=")]
+    if not empty:  # as nearly always, so that `options` are not listed
+        return None
+    flags = {flag.replace("_", "-") for flag in empty}
+    for option in options:
+        if option.name in flags and option.values.startswith("PATH"):
+            return f"{option.name} is empty. Is the shell variable set?"
+    return None
 
 
 def find_repetition(words: Sequence[str], options: Iterable[Option]) -> str | None:

@@ -30,6 +30,8 @@ from bertsmith.errors import option
     ("fill model", ["TEXT", "'bertsmith fill --help' explains it."]),
     ("finetune clasify", ["'finetune clasify'", "'finetune classify'", "classify, answer, tag"]),
     ("finetune", ["'finetune'", "classify, answer, tag"]),
+    ("finetune tag --model '' --train a --eval a --out x", ["--model is empty"]),
+    ("pretrain --out x --corpus=", ["--corpus is empty"]),
 ])  # fmt: skip
 def test_a_mistake_is_told_in_one_line(refused, line, parts):
     told = refused(*shlex.split(line))
