@@ -95,9 +95,9 @@ def _serve(settings: Settings, api_key: str | None) -> None:
                 on_ready=partial(_print_address, service, listener, settings.precision),
             )
         except KeyboardInterrupt:
-            print_note(
-                f"The server was stopped by {stopped_by()}. It has finished the requests that ran."
-            )
+            # After a second Ctrl-C the server stops without finishing them.
+            end = " It has finished the requests that ran." if service.is_stopping else ""
+            print_note(f"The server was stopped by {stopped_by()}.{end}")
             raise SystemExit(exit_code()) from None
 
 

@@ -6,7 +6,7 @@ from typing import Protocol
 
 from torch import Tensor
 
-from bertsmith.errors import SettingError
+from bertsmith.errors import CheckpointError, SettingError
 from bertsmith.system.bounds import check_largest
 
 
@@ -24,6 +24,21 @@ class TokenReader(Protocol):
     def keep(self, rows: Sequence[int]) -> None:
         """Keep only these sequences, in this order; one may be repeated."""
         ...
+
+
+def read_logits(reader: TokenReader, new_ids: Sequence[Sequence[int]]) -> Tensor:
+    """Return the logits that `reader.read` computes, after a check that they are numbers.
+
+    Raises:
+        CheckpointError: one is NaN or infinite; -inf, for a token that is never written, may occur.
+    """
+    logits = reader.read(new_ids)
+    if not logits.amax(-1).isfinite().all():
+        raise CheckpointError(
+            "The model's output is not a number (NaN or infinite), so it cannot choose a token. "
+            "Its weights may be damaged. Copy or download the folder again."
+        )
+    return logits
 
 
 @dataclass(frozen=True)
@@ -129,12 +144,15 @@ def search_beams(
 
     Returns:
         The ids of each prompt's best continuation, with `end` if it was reached.
+
+    Raises:
+        CheckpointError: the model's output is not a number.
     """
     searches = [_Search(settings) for _ in prompts]
     open_searches = list(searches)
     new_ids: list[list[int]] = [list(prompt) for prompt in prompts]
     for step in range(max_new_tokens):
-        log_probs = reader.read(new_ids).log_softmax(-1)
+        log_probs = read_logits(reader, new_ids).log_softmax(-1)
         # The rows of `log_probs` are the open sequences of one search after another.
         sizes = [len(search.sequences) for search in open_searches]
         continued_rows: list[int] = []

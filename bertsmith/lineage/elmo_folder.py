@@ -34,11 +34,7 @@ def load_elmo(path: str | Path) -> Elmo:
     directory = find_checkpoint(path)
     model = load_system(ELMO_FOLDER, directory)
     tokenizer = load_tokenizer(directory)
-    if tokenizer.vocab_size != model.config.vocab_size:
-        raise CheckpointError(
-            f"{directory}: the tokenizer has {tokenizer.vocab_size:,} tokens, the model predicts "
-            f"{model.config.vocab_size:,}. Use the tokenizer saved with the checkpoint."
-        )
+    _check_vocabulary(directory, model, tokenizer, "Use the tokenizer saved with the checkpoint.")
     model.set_characters(tokenizer)
     return model
 
@@ -50,6 +46,21 @@ def save_elmo(model: Elmo, directory: str | Path, tokenizer: Tokenizer) -> None:
     replaced whole or not at all.
 
     Raises:
-        CheckpointError: the tokenizer has more tokens than the model predicts.
+        CheckpointError: the tokenizer has more or fewer tokens than the model predicts.
     """
+    advice = "Save the tokenizer that the model was trained with."
+    _check_vocabulary(Path(directory), model, tokenizer, advice)
     save_system(ELMO_FOLDER, model, Path(directory), tokenizer)
+
+
+def _check_vocabulary(directory: Path, model: Elmo, tokenizer: Tokenizer, advice: str) -> None:
+    """Check that the model predicts each token of the tokenizer, and no others.
+
+    Raises:
+        CheckpointError: it does not; the message ends with `advice`.
+    """
+    if tokenizer.vocab_size != model.config.vocab_size:
+        raise CheckpointError(
+            f"{directory}: the tokenizer has {tokenizer.vocab_size:,} tokens, the model predicts "
+            f"{model.config.vocab_size:,}. {advice}"
+        )

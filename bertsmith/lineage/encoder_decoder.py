@@ -140,6 +140,7 @@ def generate_targets(
 
     Raises:
         InputError: a source is empty or longer than the model reads, or has an id out of range.
+        CheckpointError: the model's output is not a number.
     """
     for i, source in enumerate(sources):
         _check_source(model, i, source)

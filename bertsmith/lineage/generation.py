@@ -1,7 +1,7 @@
 """Generation of token ids by a GPT, LSTM or GRU: greedy decoding, sampling or beam search."""
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from bertsmith.errors import InputError, SettingError, option
-from bertsmith.lineage.beam_search import BeamSearch, TokenReader, search_beams
+from bertsmith.lineage.beam_search import BeamSearch, TokenReader, read_logits, search_beams
 from bertsmith.lineage.gpt import Gpt, GptConfig
 from bertsmith.lineage.recurrent import RecurrentLanguageModel, State, select_sequences
 from bertsmith.model.cached_view import KeyValueCache
@@ -107,6 +107,7 @@ def generate(
 
     Raises:
         InputError: an empty prompt, an id out of range, or more tokens than the model reads.
+        CheckpointError: the model's output is not a number.
     """
     _check_prompts(model, prompts, max_new_tokens)
     if not prompts or max_new_tokens < 1:
@@ -117,6 +118,16 @@ def generate(
         )
         end = model.config.eos_token_id
         return continue_sequences(reader, prompts, max_new_tokens, end, decoding)
+
+
+def check_list(texts: Iterable[str]) -> None:
+    """Check that texts are a list, and not a single text, whose letters would count as texts.
+
+    Raises:
+        InputError: it is a single text.
+    """
+    if isinstance(texts, str):
+        raise InputError("texts: found a single text. Put it into a list, as in ['a text'].")
 
 
 def start_token_id(model: Gpt | RecurrentLanguageModel, tokenizer: Tokenizer) -> int:
@@ -161,6 +172,9 @@ def continue_sequences(
 
     Returns:
         The new ids of each prompt, with `end` if it was reached.
+
+    Raises:
+        CheckpointError: the model's output is not a number.
     """
     if isinstance(decoding, BeamSearch):
         return search_beams(reader, prompts, max_new_tokens, end, decoding)
@@ -172,7 +186,7 @@ def continue_sequences(
     open_prompts = list(range(len(prompts)))  # indices of the prompts whose answers go on
     new_ids = [list(prompt) for prompt in prompts]
     for _ in range(max_new_tokens):
-        logits = reader.read(new_ids)
+        logits = read_logits(reader, new_ids)
         if decoding is None:
             tokens = logits.argmax(-1).tolist()
         else:

@@ -25,7 +25,7 @@ from bertsmith.tokenization.byte_bpe import ByteBpeTokenizer
 from bertsmith.tokenization.byte_bpe_files import VOCAB_JSON
 from bertsmith.tokenization.tokenizer import Tokenizer
 from bertsmith.tokenization.tokenizer_class import add_model_class
-from bertsmith.tokenization.tokenizer_config import read_flags
+from bertsmith.tokenization.tokenizer_config import read_flags, read_max_length
 from bertsmith.tokenization.tokenizer_files import (
     SPECIAL_NAMES,
     TOKENIZER_CONFIG_FILE,
@@ -93,7 +93,7 @@ def _load_gpt2(directory: Path, files: SmallFiles, config: dict[str, Any]) -> By
         end = role_tokens["eos_token"].content
         settings: dict[str, Any] = dict.fromkeys(SPECIAL_NAMES, end)  # one token has all the roles
         flags = {"add_prefix_space": "add_prefix_space"}  # key of the file → name of the setting
-        settings |= read_flags(config, flags, config_path)
+        settings |= read_flags(config, flags, config_path) | read_max_length(config, config_path)
         return ByteBpeTokenizer(pieces, merges, added_tokens=added_tokens, **settings)
     except FileNotFoundError as error:
         raise CheckpointError(
@@ -158,7 +158,7 @@ def _read_role_tokens(config: dict[str, Any], path: Path) -> dict[str, AddedToke
     Raises:
         CheckpointError: a token is damaged.
     """
-    tokens = {role: AddedToken(END) for role in ROLES[:3]}
+    tokens = {role: AddedToken(END) for role in ROLES[:3]}  # special and not normalized by default
     tokens_with_flags: dict[str, AddedToken] = {}
     for role in ROLES:
         if config.get(role) is None:

@@ -133,8 +133,8 @@ class SystemPretraining(SystemRun[SplitCorpus]):
             model = self.system.load(checkpoint.path)
         if not self.resume:  # a run that goes on has warned when it began
             warn_unknown(resolved.facts["unknown_rate"], self.job.corpus)
-        tokenizer = data.train.tokenizer()
-        tokenizer.model_max_length = self.job.model.longest
+        tokenizer = data.train.tokenizer()  # loaded anew, so this changes no other
+        tokenizer.model_max_length = self.job.model.longest  # saved with it
         return BuiltRun(
             model.to(machine.device),
             resolved.objective,

@@ -29,7 +29,7 @@ class SystemSettings:
     """Dropout of embeddings, attention weights and each layer's outputs in training."""
 
     def __post_init__(self) -> None:
-        check_upper_limits(self, table="model.")
+        check_upper_limits(self, table="model.")  # messages name a setting as model.max_length
         if self.max_length < MIN_LENGTH:
             raise SettingError("model.max_length", self.max_length, f"{MIN_LENGTH} or more")
         if not 0 <= self.dropout < 1:

@@ -408,7 +408,8 @@ class T5(EncoderDecoder):
         earlier tokens; those of the new ones are added.
         """
         target.read(lengths)  # from here on, the cache counts the new tokens, too
-        # Each pass has its own object, since a bias keeps the values of the pass's blocks.
+        # The views of the cache add this bias to the scores. Each pass has its own object, since a
+        # bias keeps the values of the pass's blocks.
         target.bias = self._relative_bias(self.decoder_bias, bidirectional=False)
         hidden = self._embed(input_ids)
         source_view = source.view(lengths)

@@ -1,12 +1,12 @@
 """Text generation: a GPT or LSTM and its tokenizer continue texts."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
 from bertsmith.lineage.beam_search import BeamSearch
-from bertsmith.lineage.generation import Sampling, generate, start_token_id
+from bertsmith.lineage.generation import Sampling, check_list, generate, start_token_id
 from bertsmith.lineage.gpt import Gpt, GptConfig
 from bertsmith.lineage.gpt_folder import load_gpt
 from bertsmith.lineage.gpt_tokenizer import load_text_tokenizer
@@ -77,7 +77,7 @@ class TextGenerator:
 
     def __call__(
         self,
-        texts: Sequence[str],
+        texts: Iterable[str],
         max_new_tokens: int | None = None,
         decoding: Sampling | BeamSearch | None = None,
     ) -> list[Continuation]:
@@ -89,8 +89,11 @@ class TextGenerator:
             decoding: as `generate` takes it; by default the likeliest token each time.
 
         Raises:
-            InputError: a text and `max_new_tokens` new ones are more than the model reads.
+            InputError: `texts` is no list, or a text and `max_new_tokens` new tokens are more than
+                the model reads.
+            CheckpointError: the model's output is not a number.
         """
+        check_list(texts)
         prompts = [self.encode_prompt(text) for text in texts]
         if max_new_tokens is None:
             max_new_tokens = self._room_after(max(map(len, prompts), default=0))

@@ -1,6 +1,6 @@
 """Text-to-text generation: an encoder–decoder and its tokenizer write texts from other texts."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Self
 
@@ -8,7 +8,7 @@ from bertsmith.errors import InputError
 from bertsmith.lineage.beam_search import BeamSearch
 from bertsmith.lineage.encoder_decoder import SOURCES_AT_ONCE, EncoderDecoder, generate_targets
 from bertsmith.lineage.encoder_decoder_folders import find_encoder_decoder
-from bertsmith.lineage.generation import Sampling
+from bertsmith.lineage.generation import Sampling, check_list
 from bertsmith.lineage.translation import encode_source
 from bertsmith.system.hardware import select_device
 from bertsmith.tokenization.auto import load_tokenizer
@@ -37,7 +37,7 @@ class TextToTextGenerator:
 
     def __call__(
         self,
-        texts: Sequence[str],
+        texts: Iterable[str],
         max_new_tokens: int = 128,
         decoding: Sampling | BeamSearch | None = None,
     ) -> list[str]:
@@ -47,8 +47,11 @@ class TextToTextGenerator:
             decoding: as `continue_sequences` takes it; by default the likeliest token each time.
 
         Raises:
-            InputError: a text is longer than the model reads; the message names its number, from 1.
+            InputError: `texts` is no list, or a text is longer than the model reads; the message
+                then names its number, from 1.
+            CheckpointError: the model's output is not a number.
         """
+        check_list(texts)
         sources = [encode_source(self.tokenizer, text, self.model.end_id) for text in texts]
         longest = self.model.longest
         for number, source in enumerate(sources, start=1):
@@ -58,8 +61,8 @@ class TextToTextGenerator:
                     "Shorten it, or divide it into sentences."
                 )
         # Texts of similar length are computed together.
-        order = sorted(range(len(texts)), key=lambda i: -len(sources[i]))
-        answers = [""] * len(texts)
+        order = sorted(range(len(sources)), key=lambda i: -len(sources[i]))
+        answers = [""] * len(sources)
         for first in range(0, len(order), SOURCES_AT_ONCE):
             group = order[first : first + SOURCES_AT_ONCE]
             targets = generate_targets(

@@ -304,9 +304,9 @@ def score_generation(
 
     `exact_match` is the share of generated targets that equal the table's, token for token.
     """
-    longest = max(map(len, pairs.targets))
-    num_right = 0
     pairs = pairs.first(max_pairs)
+    longest = max(map(len, pairs.targets))  # an answer of more tokens would equal none of them
+    num_right = 0
     for first in range(0, len(pairs), SOURCES_AT_ONCE):
         batch = slice(first, first + SOURCES_AT_ONCE)
         generated = generate_targets(model, pairs.sources[batch], longest)

@@ -56,6 +56,7 @@ OUTCOMES = {
     BROKEN: "lost their connection",
     UNANSWERED: "had no answer half a minute later",
 }
+"""Ends of sentences about requests without an answer, by their status in `LoadResult.statuses`."""
 
 OnLoad = Callable[[str, LoadResult], None]
 """A function that shows a load's name and result."""

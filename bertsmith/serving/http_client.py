@@ -110,6 +110,7 @@ class ResponseReader:
             del self._bytes[: start + size + 2]
 
     def _finish(self, body: bytes) -> Response:
+        # Bytes after the answer would be taken for a part of the next one.
         keeps_open = self._headers.get(b"connection", b"").lower() != b"close" and not self._bytes
         return Response(self._status, body, keeps_open)
 

@@ -8,7 +8,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 MAX_HEADER_BYTES = 65_536
 SENDING_SECONDS = 30.0
 """Seconds that a client has to send the headers of a request. It has as many to send the rest of a
-body whose request is already answered, so that nobody reads the rest."""
+body that nobody reads any more, since its request is answered already."""
 UNREAD_SECONDS = 60
 """Seconds that an answer may wait for a client that does not read it."""
 
@@ -84,6 +84,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
 def close_unread_connections(listener: socket.socket, seconds: float = UNREAD_SECONDS) -> None:
     """Let the system close a connection whose client does not read its answer for some seconds.
 
+    This holds for all connections that `listener` will accept.
     Otherwise answers that nobody reads would stay in memory. Without `TCP_USER_TIMEOUT`, which
     Linux has, this does nothing.
     """

@@ -64,7 +64,7 @@ class RouteExample:
     Args:
         name: what the request sends, such as "a text and two others".
         model: the kind of model that answers it: a pipeline tag of transformers, "rerank",
-            "entailment" or "any".
+            "entailment" or "any". Tests send the request to such a model.
         body: the type of the request's body.
         answer_type: the type of the answer.
     """

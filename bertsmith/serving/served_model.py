@@ -1,4 +1,4 @@
-"""A loaded model of the engine, with the kinds of results that it can compute.
+"""A loaded model of the engine (the process that computes), and the kinds of results it gives.
 
 A kind of result is "predict" (by the model's head), "vectors" or "token_vectors".
 """
@@ -36,6 +36,9 @@ Definition = InferenceTask[Any, Any]
 model's outputs for them."""
 MIN_WARM_UP_LENGTH = 16
 """Number of tokens of the shortest text of the warm-up; each further one is twice as long."""
+MAX_WARM_UP_LENGTH = 4096
+"""Number of tokens of the longest text of the warm-up. A model without position vectors, such as a
+T5, may read a million tokens, for which memory or time would not be enough."""
 
 
 @dataclass(frozen=True)
@@ -107,12 +110,13 @@ class ServedModel:
         Returns:
             Number of tokens of the full batch, and the seconds that it took.
         """
+        longest = min(self.info.max_length, MAX_WARM_UP_LENGTH)
         length = MIN_WARM_UP_LENGTH
-        while length < self.info.max_length:
+        while length < longest:
             self._compute_random(1, length)
             length *= 2
-        self._compute_random(1, self.info.max_length)
-        shortest = min(MIN_WARM_UP_LENGTH, self.info.max_length)
+        self._compute_random(1, longest)
+        shortest = min(MIN_WARM_UP_LENGTH, longest)
         num_texts = max(1, max_tokens // shortest)
         started_at = time.perf_counter()
         self._compute_random(num_texts, shortest)
@@ -141,7 +145,7 @@ def tokens_of_all_threads() -> int:
     It is the number for fp32; in bf16, a pass may have twice as many tokens.
     """
     bytes_per_number = 4
-    # `BYTES_PER_FORWARD_PASS` counts one number for each token of a pass.
+    # A pass has so many tokens that one number for each of them takes `BYTES_PER_FORWARD_PASS`.
     tokens_per_pass = BYTES_PER_FORWARD_PASS // bytes_per_number
     return usable_threads() * tokens_per_pass
 

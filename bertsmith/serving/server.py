@@ -6,9 +6,12 @@ The application answers by a `Service`, which has the models and starts the proc
 import asyncio
 import contextlib
 import errno
+import math
 import signal
 import socket
+import time
 from collections.abc import Callable, Iterator
+from types import FrameType
 from typing import Any
 
 import uvicorn
@@ -18,7 +21,7 @@ from bertsmith.serving.app import create_app
 from bertsmith.serving.http_protocol import BoundedHttpProtocol, close_unread_connections
 from bertsmith.serving.service import Service
 from bertsmith.system.open_files import allow_open_files
-from bertsmith.system.stop_signal import HANG_UP
+from bertsmith.system.stop_signal import HANG_UP, REPEAT_SECONDS
 
 BACKLOG = 2048
 """Connections that may wait to be accepted, as many as uvicorn lets wait by default."""
@@ -38,9 +41,11 @@ def bind(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     # The protocol is named because asyncio turns Nagle's algorithm, which delays answers, off only
     # for sockets that name it.
-    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    try:
+        listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    except OSError as error:  # such as a computer without IPv6
+        raise _no_address(host, error) from None
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    # Later, the system closes a connection whose client does not read its answer.
     close_unread_connections(listener)
     try:
         listener.bind((host, port))
@@ -59,11 +64,15 @@ def bind(host: str, port: int) -> socket.socket:
                 f"The system does not let you listen on port {port}. Choose one from 1024 on with "
                 f"{option('port')}."
             ) from None
-        raise ConfigError(
-            f"{option('host')}: found '{host}'; this computer has no such address "
-            f"({error.strerror or error})."
-        ) from None
+        raise _no_address(host, error) from None
     return listener
+
+
+def _no_address(host: str, error: OSError) -> ConfigError:
+    return ConfigError(
+        f"{option('host')}: found '{host}'; this computer has no such address "
+        f"({error.strerror or error})."
+    )
 
 
 def _port_in_use(host: str, port: int) -> ConfigError:
@@ -88,12 +97,25 @@ def _listen(listener: socket.socket) -> None:
 
 
 class _Server(uvicorn.Server):
-    """A server that SIGHUP stops as SIGTERM does."""
+    """A server that SIGHUP stops as SIGTERM does, and that a key pressed twice stops only once."""
+
+    _asked_at = -math.inf
+    """Time on the clock of `time.monotonic` at which a signal first asked the server to stop."""
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Let the server stop; by a later second Ctrl-C, without finishing its requests."""
+        now = time.monotonic()
+        if not self.should_exit:
+            self._asked_at = now
+        elif now - self._asked_at < REPEAT_SECONDS:
+            return
+        super().handle_exit(sig, frame)
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
         with super().capture_signals(), contextlib.ExitStack() as stack:
-            # Windows has no SIGHUP (None), and a server that nohup started ignores it.
+            # Windows has no SIGHUP (None), and a server that nohup started ignores it. After the
+            # block uvicorn raises the signal again, and the previous handler ends the program.
             if HANG_UP is not None and signal.getsignal(HANG_UP) is not signal.SIG_IGN:
                 previous = signal.signal(HANG_UP, self.handle_exit)
                 stack.callback(signal.signal, HANG_UP, previous)

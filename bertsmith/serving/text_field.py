@@ -17,9 +17,14 @@ class TextField:
     path_of: Callable[[int], str] | None = None
 
     @classmethod
+    def of_one(cls, name: str) -> "TextField":
+        """Return the field of a single text, whose path is the name of the field."""
+        return cls(name, lambda index: name)
+
+    @classmethod
     def of(cls, name: str, value: object) -> "TextField":
         """Return the field of one text, or of a list of texts."""
-        return cls(name) if isinstance(value, list) else cls(name, lambda index: name)
+        return cls(name) if isinstance(value, list) else cls.of_one(name)
 
     def of_text(self, index: int) -> str:
         """Return the path of a text."""

@@ -32,13 +32,21 @@ def config_settings(config: Json, path: Path) -> Json:
             f"{path}: truncation_side is {side!r}; texts are cut at their end here. Shorten long "
             "texts at their beginning yourself, and remove the entry."
         )
-    settings: Json = {**_named_tokens(config)}
-    if config.get("model_max_length") is not None:
-        length = read_value(config, "model_max_length", (int, float), path)
-        # "No limit" is 1e30 to transformers, which is finite.
-        check_range(length, MIN_MAX_LENGTH, "model_max_length", path)
-        settings["model_max_length"] = int(length)
-    return settings
+    return {**_named_tokens(config), **read_max_length(config, path)}
+
+
+def read_max_length(config: Json, path: Path) -> Json:
+    """Return the entry `model_max_length` of tokenizer_config.json; nothing if there is none.
+
+    Raises:
+        CheckpointError: it is not a number of tokens.
+    """
+    if config.get("model_max_length") is None:
+        return {}
+    length = read_value(config, "model_max_length", (int, float), path)
+    # "No limit" is 1e30 to transformers, which is finite.
+    check_range(length, MIN_MAX_LENGTH, "model_max_length", path)
+    return {"model_max_length": int(length)}
 
 
 def _named_tokens(config: Json) -> dict[str, str]:

@@ -24,6 +24,7 @@ from bertsmith.lineage.system import new_elmo_config
 from bertsmith.model.dropout import dropout_seed
 from bertsmith.model.meta_init import without_values
 from bertsmith.model.weight_formats.safetensors_file import read_safetensors
+from bertsmith.tokenization.wordpiece import WordPieceTokenizer
 from bertsmith.training.journal import read_journal
 from bertsmith.training.settings import TrainingSettings
 
@@ -234,6 +235,8 @@ def test_a_folder_comes_back_and_another_is_refused(tmp_path):
         again.encode_layers(batch), model.encode_layers(batch), strict=True
     ):
         assert torch.equal(vectors, expected)
+    with refuses(CheckpointError, "the model predicts"):  # it could not be loaded
+        save_elmo(model, tmp_path, WordPieceTokenizer(tiny_wordpiece().vocab[:-1]))
     settings = json.loads((tmp_path / "config.json").read_text(encoding="utf-8"))
     assert settings["model_type"] == "elmo" and settings["filters"][3] == [7, 11]
     assert "left_to_right.layers.2.weight_hr_l0" in read_safetensors(tmp_path / "model.safetensors")

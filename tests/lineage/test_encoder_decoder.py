@@ -106,6 +106,9 @@ def test_samples_of_a_text_depend_on_its_number_alone(tmp_path):
     generator = TextToTextGenerator.load(save_spelling(tmp_path / "model"), "cpu")
     sampling = Sampling(temperature=1.5, seed=4)
     alone = generator(["good"], 8, sampling)
+    assert generator(iter(["good"]), 8, sampling) == alone
+    with refuses(InputError, "a single text"):
+        generator("good", 8, sampling)
     assert generator(["good", "a very dull story"], 8, sampling)[:1] == alone
     count = SOURCES_AT_ONCE + 20
     samples = generator(["good"] * count, 8, sampling)

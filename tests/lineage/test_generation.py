@@ -7,13 +7,24 @@ import transformers
 from refusals import refuses
 from tiny_gpt import SHAPE, build_theirs
 
-from bertsmith.errors import ConfigError, InputError, SettingError
+from bertsmith.errors import CheckpointError, ConfigError, InputError, SettingError
+from bertsmith.lineage.beam_search import BeamSearch
 from bertsmith.lineage.generation import Sampling, filter_logits, generate, sample_next_tokens
 from bertsmith.lineage.gpt import Gpt, GptConfig
 from bertsmith.lineage.gpt_folder import load_gpt
 from bertsmith.model.cached_view import KeyValueCache
 
 EOS = SHAPE["eos_token_id"]
+
+
+@pytest.mark.parametrize("decoding", [None, Sampling(), BeamSearch()])
+@pytest.mark.parametrize("damage", [torch.nan, torch.inf])
+def test_a_model_whose_output_is_no_number_writes_nothing(decoding, damage):
+    model = Gpt(GptConfig(20, n_embd=12, n_layer=1, n_head=2))
+    with torch.no_grad():
+        model.final_norm.bias[0] = damage
+    with refuses(CheckpointError, "not a number"):
+        generate(model, [[3, 4], [5]], 4, decoding)
 
 
 @pytest.fixture(scope="module")

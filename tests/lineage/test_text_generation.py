@@ -11,7 +11,7 @@ from tiny_gpt import build_theirs
 from tiny_tokenizers import tiny_byte_bpe, tiny_wordpiece
 
 from bertsmith.cli import main
-from bertsmith.errors import CheckpointError
+from bertsmith.errors import CheckpointError, InputError
 from bertsmith.lineage.beam_search import BeamSearch
 from bertsmith.lineage.generation import Sampling, generate
 from bertsmith.lineage.gpt import Gpt, GptConfig
@@ -306,6 +306,23 @@ def test_special_tokens_of_gpt_2_keep_the_flags_of_its_config(tmp_path, file):
     (tmp_path / "tokenizer_config.json").write_text(json.dumps({**config, "pad_token": 3}))
     with refuses(CheckpointError, "tokenizer_config.json: 'pad_token' is 3"):
         load_text_tokenizer(tmp_path)
+
+
+def test_gpt_2_reads_as_many_tokens_as_its_tokenizer_config_says(tmp_path):
+    write_gpt2_vocabulary(tmp_path, *tiny_gpt2_vocabulary())
+    for length, read in ((1024, 1024), (None, 512)):
+        config = {"tokenizer_class": "GPT2Tokenizer", "model_max_length": length}
+        (tmp_path / "tokenizer_config.json").write_text(json.dumps(config))
+        assert load_text_tokenizer(tmp_path)[0].model_max_length == read
+
+
+def test_a_single_text_is_not_read_as_many_of_one_letter():
+    tokenizer = tiny_wordpiece()
+    generator = TextGenerator(
+        Gpt(GptConfig(tokenizer.vocab_size, n_embd=12, n_layer=1, n_head=2)), tokenizer
+    )
+    with refuses(InputError, "a single text"):
+        generator("the sea", 3)
 
 
 def test_a_start_token_outside_the_vocabulary_does_not_count():

@@ -8,7 +8,7 @@ from queue import SimpleQueue
 import numpy as np
 import pytest
 import torch
-from tiny_models import reviews, save_tiny
+from tiny_models import reviews, save_tiny, save_tiny_of, tiny_tokenizer
 
 from bertsmith import load
 from bertsmith.data.windowing import Windowing
@@ -27,10 +27,11 @@ from bertsmith.serving.messages import (
     Stop,
 )
 from bertsmith.serving.recent_speed import RecentSpeed
-from bertsmith.serving.served_model import ServedModel
+from bertsmith.serving.served_model import MAX_WARM_UP_LENGTH, ServedModel
 from bertsmith.tasks.linear_classification import with_linear_head
 from bertsmith.tasks.linear_head import LinearHead
 from bertsmith.tasks.token_ngrams import TokenNgrams
+from bertsmith.tokenization.wordpiece import WordPieceTokenizer
 
 TEXTS = [example.text for example in reviews(12)]
 
@@ -335,6 +336,23 @@ def test_the_warm_up_of_a_model_that_reads_few_tokens_is_short(tmp_path):
     (model,) = served(m=save_tiny(tmp_path, max_position_embeddings=11)).values()
     num_tokens, seconds = model.warm_up(100)
     assert num_tokens == 99 and seconds > 0
+
+
+def test_the_warm_up_of_a_model_that_reads_a_million_tokens_is_short(tmp_path):
+    folder = save_tiny_of(
+        tmp_path, "model2vec", heads=(), hidden_size=4, num_attention_heads=1, num_hidden_layers=0,
+        intermediate_size=0, type_vocab_size=0, pooling="mean", hidden_dropout_prob=0.0,
+        attention_probs_dropout_prob=0.0, max_position_embeddings=1_000_000,
+        tokenizer=WordPieceTokenizer(tiny_tokenizer().vocab, model_max_length=1_000_000),
+    )  # fmt: skip
+    (model,) = served(m=folder).values()
+    assert model.info.max_length == 1_000_000
+    lengths = []
+    model.loaded.model.embeddings.register_forward_pre_hook(
+        lambda module, args: lengths.append(max(args[0].lengths))
+    )
+    model.warm_up(100)
+    assert max(lengths) == MAX_WARM_UP_LENGTH
 
 
 def test_a_pooling_serves_vectors_of_any_model(classifier_folder):

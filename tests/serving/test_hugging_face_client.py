@@ -188,8 +188,9 @@ def test_labels_without_training_have_the_scores_of_the_pipeline(client, server,
 
 
 def test_a_classifier_without_entailment_refuses_labels_without_training(client):
-    with refuses(422, "none for entailment"):
-        client("classify").zero_shot_classification(TEXT, ["good", "bad"])
+    for name, found in (("classify", "none for entailment"), ("regress", "gives a number")):
+        with refuses(422, found):
+            client(name).zero_shot_classification(TEXT, ["good", "bad"])
 
 
 def test_the_client_asks_for_health_and_information(client, server):

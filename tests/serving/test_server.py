@@ -205,15 +205,22 @@ def test_the_engine_ends_with_its_server(tmp_path):
 
 
 @pytest.fixture
-def heeded_hang_up():
-    """Let programs that a test starts get SIGHUP, which they ignore if nohup started the tests."""
-    previous = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+def heeded_signals():
+    """Let programs that a test starts get the signals that nohup, or a script with &, ignores."""
+    previous = {
+        number: signal.signal(number, handler)
+        for number, handler in (
+            (signal.SIGHUP, signal.SIG_DFL),
+            (signal.SIGINT, signal.default_int_handler),
+        )
+    }
     yield
-    signal.signal(signal.SIGHUP, previous)
+    for number, handler in previous.items():
+        signal.signal(number, handler)
 
 
-@pytest.mark.usefixtures("heeded_hang_up")
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.usefixtures("heeded_signals")
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
 def test_a_signal_lets_finish_what_runs(tmp_path, number):
     folder = save_tiny(tmp_path / "encoder")
     with server(folder, "--max-batch-tokens", "20", "--threads", "1") as (process, line):
@@ -226,10 +233,26 @@ def test_a_signal_lets_finish_what_runs(tmp_path, number):
         while b"te_queue_size 0.0" in send(port, "/metrics")[1] and not statuses:
             time.sleep(0.001)
         process.send_signal(number)
+        time.sleep(0.2)
+        if not statuses:  # a key may be pressed twice
+            process.send_signal(number)
         client.join()
         assert statuses == [200]
         assert process.wait(SECONDS) == 128 + number
-        assert f"The server was stopped by {number.name}" in process.stderr.read()
+        name = "Ctrl-C" if number == signal.SIGINT else number.name
+        assert f"The server was stopped by {name}. It has finished" in process.stderr.read()
+
+
+def test_a_server_that_is_stopped_while_it_loads_has_finished_nothing(tmp_path):
+    folder = save_tiny(tmp_path / "encoder")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    with server(folder, *CPU, port=port) as (process, _):
+        engine_of(process)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(SECONDS) == 128 + signal.SIGTERM
+        assert process.stderr.read() == "The server was stopped by SIGTERM.\n"
 
 
 def test_the_http_process_has_no_torch(tmp_path):
@@ -323,6 +346,13 @@ def test_an_empty_host_does_not_open_the_server_to_all():
 def test_a_host_that_is_no_name_is_refused():
     with refuses(ConfigError, "--host: found 'ä..b'"), bind("ä..b", 0):
         pytest.fail("there is no such address")
+
+
+def test_an_address_of_a_kind_that_the_computer_lacks_is_refused(monkeypatch):
+    """A computer without IPv6 refuses the socket itself, as every computer does this family."""
+    monkeypatch.setattr(socket, "AF_INET6", 9999)
+    with refuses(ConfigError, "--host: found '::1'", worded=False), bind("::1", 0):
+        pytest.fail("there is no such family")
 
 
 def test_answers_are_not_held_back_by_the_system():

@@ -37,6 +37,7 @@ def openai_routes(service: Service) -> list[Route]:
 
 def is_openai_path(path: str) -> bool:
     """Return whether a client of OpenAI may have sent a request to this path."""
+    # KServe's first protocol has /v1/models/NAME:predict.
     return path == "/embeddings" or (path.startswith("/v1/") and not path.endswith(":predict"))
 
 

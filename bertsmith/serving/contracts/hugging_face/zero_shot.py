@@ -47,15 +47,17 @@ async def classify_zero_shot(call: Call, model: ModelInfo, body: ZeroShotBody) -
     """
     entailment_id = _find_label(model, "entail")
     if entailment_id is None:
-        names = ", ".join(model.labels)
+        found = f"has the labels {', '.join(model.labels)}, and none for entailment"
+        if not model.labels:
+            found = "gives a number, and no label for entailment"
         raise invalid(
-            f"candidate_labels: '{model.name}' has the labels {names}, and none for entailment. "
-            "Serve a model that was trained on natural language inference, such as MNLI."
+            f"parameters.candidate_labels: '{model.name}' {found}. Serve a model that was "
+            "trained on natural language inference, such as MNLI."
         )
     if model.reads_pairs is False:
         raise invalid(
-            f"candidate_labels: '{model.name}' was trained on single texts, and labels need a "
-            "model that reads a text with a sentence about it."
+            f"parameters.candidate_labels: '{model.name}' was trained on single texts, and labels "
+            "need a model that reads a text with a sentence about it."
         )
     parameters = body.parameters
     labels = parameters.candidate_labels

@@ -43,8 +43,7 @@ async def predict(call: Call) -> Response:
     rows: Sequence[Pair] = [body.inputs] if is_one_row else body.inputs  # type: ignore[list-item]
     if not rows:
         raise empty("inputs: found no text. Send at least one.")
-    # One row is named as a single text is, by "", even if it is a pair, which is a list.
-    field = TextField.of("inputs", "" if is_one_row else rows)
+    field = TextField.of_one("inputs") if is_one_row else TextField("inputs")
     records = [_record(row, field.of_text(index)) for index, row in enumerate(rows)]
     check_pairs(model, records, field, single="[TEXT]", pair="[[TEXT, TEXT]]")
     answers = await call.compute(
