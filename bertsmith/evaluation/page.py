@@ -419,4 +419,10 @@ def draw_thresholds(survey: ErrorSurvey, evaluation: Evaluation) -> Thresholds |
     x_label = shorten_name(f"least probability of {label}")
     chart = Chart(title, x_label, y_label="", series=series, is_share=True, high=1.0, x_high=1.0)
     best = int(f1.argmax())
-    return Thresholds(label, chart, thresholds[best], f1[best], f1[NUM_THRESHOLDS // 2])
+    return Thresholds(
+        label,
+        chart,
+        best=thresholds[best],
+        best_f1=f1[best],
+        usual_f1=f1[NUM_THRESHOLDS // 2],  # the bins divide the range from 0 to 1
+    )

@@ -153,12 +153,12 @@ def compare_side_by_side(
     scores, num_skipped = _score(first, inputs)
     other_scores, _ = _score(second, inputs)
     return ModelComparison(
-        _figures(first, len(timed) / seconds[0], scores),
-        _figures(second, len(timed) / seconds[1], other_scores),
-        first.loaded.precision,
-        len(timed),
-        num_rounds,
-        num_skipped,
+        before=_figures(first, len(timed) / seconds[0], scores),
+        after=_figures(second, len(timed) / seconds[1], other_scores),
+        precision=first.loaded.precision,
+        num_timed=len(timed),
+        num_rounds=num_rounds,
+        num_skipped=num_skipped,
     )
 
 

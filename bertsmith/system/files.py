@@ -152,8 +152,8 @@ def check_is_replaceable(folder: Path) -> None:
         if is_within(Path.cwd(), folder):
             raise ConfigError(
                 f"{folder}: the current folder is this one or inside it, so it cannot be replaced: "
-                "your shell would stay in the old folder, which is removed. Choose another folder, "
-                f"such as {folder / 'out'}."
+                "your shell would stay in the old folder, which is removed. Run the command from "
+                f"another folder, or write to another one, such as {folder / 'out'}."
             )
 
 

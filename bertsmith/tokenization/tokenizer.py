@@ -440,12 +440,12 @@ class Tokenizer(CallableTokenizer):
             offsets[columns] = part.offsets[:length]
             sequence_ids[columns] = [number] * length
         return Encoding(
-            ids,
-            row.type_ids.tolist(),
-            tokens,
-            offsets,
-            [int(number is None) for number in sequence_ids],
-            sequence_ids,
+            ids=ids,
+            type_ids=row.type_ids.tolist(),
+            tokens=tokens,
+            offsets=offsets,
+            special_tokens_mask=[int(number is None) for number in sequence_ids],
+            sequence_ids=sequence_ids,
             num_truncated=sum(len(part.ids) for part in texts) - sum(num_kept),
         )
 
