@@ -162,10 +162,10 @@ def _read_example(
         _check_count(pair, 0, "a sentence encoder reads one text")
     if isinstance(definition, FillMask):
         text = normalize_masks(text, tokenizer.mask_token)
-    texts = (text, *pair)
-    if isinstance(definition, TextTask):  # only for its check that the task reads so many texts
-        definition.example(dict(zip(("text", "pair"), texts, strict=False)))
-    return _read_row(tokenizer, texts, max_length, Example(text, pair[0] if pair else None))
+    if isinstance(definition, TextTask) and definition.pairs is not None:  # None: not known
+        reason = "pairs of texts" if definition.pairs else "single texts"
+        _check_count(pair, int(definition.pairs), f"this model was trained on {reason}")
+    return _read_row(tokenizer, (text, *pair), max_length, Example(text, pair[0] if pair else None))
 
 
 def _read_choices(

@@ -30,7 +30,7 @@ from bertsmith.model.bert import BertModel
 from bertsmith.model.config_file import TASK_SETTINGS
 from bertsmith.model.families.static_vectors import StaticConfig
 from bertsmith.model.head_names import MEMBERS_FOLDER
-from bertsmith.model.saving import save_model
+from bertsmith.model.saving import save_model, write_task_settings
 from bertsmith.tasks.auto import load
 
 TEXT = "a lovely film and the dull story was very awful ."
@@ -286,6 +286,16 @@ def test_wrong_requests_are_refused(name, tmp_path):
     given = {"text": "a good film", **options}
     with refuses(kind, *parts):
         look(folder, given.pop("text"), **given)
+
+
+@pytest.mark.parametrize("is_pair", [False, True])
+def test_a_model_reads_as_many_texts_as_it_was_trained_on(is_pair, tmp_path):
+    folder = save_tiny(tmp_path / "model", "classify", labels="ab")
+    write_task_settings(folder, {"task": "classify", "pairs": is_pair})
+    right, wrong = ("a story", None) if is_pair else (None, "a story")
+    assert look(folder, "a film", pair=right, device="cpu").tokens.count("[SEP]") == 1 + is_pair
+    with refuses(InputError, "--pair", "trained on"):
+        look(folder, "a film", pair=wrong, device="cpu")
 
 
 def test_an_option_that_is_not_there_is_refused(tmp_path):
