@@ -16,7 +16,7 @@ class LoadReport:
     `matched` are the weights that the model took, and `missing` those of the model that the folder
     lacks; they start at random. Both have Hugging Face's names. `unused` are weights of the folder
     that the model lacks, by their stored names. `note` says whether loaded weights were changed
-    after loading, and why; it is empty if they were not.
+    after loading, and why; it is empty if they were not, and no part of `str(report)`.
     """
 
     matched: tuple[str, ...]
