@@ -76,6 +76,8 @@ def finetune_best_head(
         CorpusError: there is no such corpus, or it is damaged.
         InputError: as `finetune`.
         CheckpointError: as `finetune`.
+        Interrupted: as `finetune`, while the best head is trained.
+        KeyboardInterrupt: the user asked to stop while heads were compared; nothing is kept.
     """
     folder = RunFolder(settings.out)
     # Of the heads, only the average of several models writes a series of runs.

@@ -5,6 +5,7 @@ from the labels, such as `linear` or `fine-tuned`. A fold is a part of the train
 head is trained once for each fold, on the examples outside of the fold, and scored on those inside.
 """
 
+import re
 import statistics
 import tempfile
 import time
@@ -16,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from bertsmith.data.corpus import Corpus
+from bertsmith.errors import Interrupted, TrainingError
 from bertsmith.finetuning.head_budget import BudgetWatch, HeadBudget, OverBudget
 from bertsmith.finetuning.head_choice import HeadScore, LeftOutHead
 from bertsmith.finetuning.head_training import AVERAGE, NUM_AVERAGED, settings_of_head, train_head
@@ -79,6 +81,10 @@ def compare_heads(
         corpus: texts without labels, from which the linear head learns, too; None for none.
         folds: the examples with one fold held out each.
         keeps_answers: whether to keep the answers of the contrastive head to the folds.
+
+    Raises:
+        KeyboardInterrupt: the user asked to stop; nothing is kept.
+        TrainingError: a training had to end, as its loss was NaN.
     """
     budget = HeadBudget(settings.minutes, len(folds))
     began = time.perf_counter()
@@ -185,6 +191,8 @@ def _try_fold(
 
     Raises:
         OverBudget: `watch` ended the training.
+        KeyboardInterrupt: the user asked to stop.
+        TrainingError: the training had to end, as its loss was NaN.
     """
     with tempfile.TemporaryDirectory(prefix="bertsmith-") as directory:
         out = Path(directory) / "model"
@@ -193,7 +201,14 @@ def _try_fold(
         # Without eval examples, so that the fold does not choose the best weights.
         without_eval = replace(fold, held_out=[])
         began = time.perf_counter()
-        train_head(task_type, fold_settings, without_eval, callbacks, unlabelled=unlabelled)
+        try:
+            train_head(task_type, fold_settings, without_eval, callbacks, unlabelled=unlabelled)
+        # These errors name a checkpoint and a file in the temporary folder, which is now removed.
+        except Interrupted:
+            raise KeyboardInterrupt("stopped while heads were compared; nothing is kept") from None
+        except TrainingError as error:
+            location = rf" \(all in {re.escape(directory)}[^)]*\)"
+            raise TrainingError(re.sub(location, "", error.message)) from None
         training_seconds = time.perf_counter() - began
         predictor = load(out, device=settings.device, precision=settings.precision)
         began = time.perf_counter()

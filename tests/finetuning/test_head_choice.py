@@ -1,6 +1,8 @@
 """`finetune classify --head auto`: the head that is best in cross-validation is trained."""
 
 import json
+import os
+import signal
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,7 +13,7 @@ from review_settings import settings_on_reviews
 from tiny_models import BAD, GOOD, OTHER, save_tiny, write_csv, write_reviews
 
 from bertsmith import TextClassifier
-from bertsmith.errors import ConfigError, as_flags
+from bertsmith.errors import ConfigError, TrainingError, as_flags
 from bertsmith.finetuning import best_head, head_comparison
 from bertsmith.finetuning.best_head import choose_head, finetune_best_head
 from bertsmith.finetuning.contrastive_run import finetune_contrastive
@@ -102,6 +104,32 @@ def test_the_metric_may_be_the_accuracy_of_several_labels(settings, tmp_path, mo
     choice = finetune_best_head(Classify, several).choice
     assert (choice.metric, choice.chosen) == ("accuracy", "linear")
     assert all(0 <= score <= 1 for score in choice.heads[0].scores)
+
+
+class Stopping(Classify):
+    """Its first loss comes with Ctrl-C."""
+
+    def compute_loss(self, outputs, batch):
+        os.kill(os.getpid(), signal.SIGINT)
+        return super().compute_loss(outputs, batch)
+
+
+class Infinite(Classify):
+    """Its loss is NaN."""
+
+    def compute_loss(self, outputs, batch):
+        return super().compute_loss(outputs * float("nan"), batch)
+
+
+@pytest.mark.parametrize(("task", "error"), [
+    (Stopping, KeyboardInterrupt), (Infinite, TrainingError)
+])  # fmt: skip
+def test_no_message_names_the_removed_folder_of_a_comparison(settings, monkeypatch, task, error):
+    monkeypatch.setattr(head_comparison, "COMPARED_HEADS", ("fine-tuned",))
+    with pytest.raises(error) as caught:
+        finetune_best_head(task, replace(settings, steps=3))
+    assert "bertsmith-" not in str(caught.value)
+    assert not settings.out.exists()
 
 
 def test_without_eval_examples_the_chosen_head_learns_from_all_examples(settings):
