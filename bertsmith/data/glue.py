@@ -7,7 +7,8 @@ file per task with the columns `index` and `prediction`, labels by the names of 
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from contextlib import contextmanager
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Literal
 
@@ -17,6 +18,7 @@ from bertsmith.data.examples import Example
 from bertsmith.data.records import RecordReader
 from bertsmith.data.row_texts import Record
 from bertsmith.errors import ConfigError, InputError, option
+from bertsmith.errors.option_names import options_in
 from bertsmith.system.files import atomic_write
 
 Score = Literal["accuracy", "f1", "matthews_correlation", "pearson", "spearman"]
@@ -69,6 +71,10 @@ def pair_columns(first: str, second: str, label: str) -> Columns:
     )
 
 
+COLUMN_OPTIONS = {"index", "columns", *(field.name for field in fields(Columns))}
+"""Options that messages about a file's columns name. `bertsmith glue` has none of them, since the
+benchmark's files have known columns."""
+SENTENCE_END = re.compile(r"(?<=\.) (?=[A-Z])")
 MNLI_FILES = "MNLI: dev_matched.tsv or dev_mismatched.tsv"
 GLUE_TASKS = (
     GlueTask(
@@ -192,6 +198,24 @@ def check_task_names(names: Sequence[str]) -> list[str]:
 def task_key(name: str) -> str:
     """Return a task's name without case and dashes: `sst2` for both `SST-2` and `sst2`."""
     return re.sub(r"[^a-z0-9]", "", name.lower())
+
+
+@contextmanager
+def refusing_other_files() -> Iterator[None]:
+    """Advise, in errors of the block, to take the benchmark's files, in place of column options."""
+    try:
+        yield
+    except InputError as error:
+        sentences = SENTENCE_END.split(error.message)
+        kept = [text for text in sentences if not _names_column_option(text)]
+        if len(kept) == len(sentences):
+            raise
+        advice = "Fix the file, or copy it from the benchmark's own download (gluebenchmark.com)."
+        raise InputError(" ".join([*kept, advice])) from error
+
+
+def _names_column_option(text: str) -> bool:
+    return any(named.name in COLUMN_OPTIONS for named in options_in(text))
 
 
 def iter_test_examples(path: Path, columns: tuple[str, ...]) -> Iterator[Example]:

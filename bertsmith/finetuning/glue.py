@@ -23,6 +23,7 @@ from bertsmith.data.glue import (
     find_tasks,
     format_similarity,
     iter_test_examples,
+    refusing_other_files,
     write_submission,
 )
 from bertsmith.errors import ConfigError, option
@@ -177,7 +178,10 @@ def run_glue(
         planned[name] = list(_plan_runs(settings, files_of_task))
         work[name] = _estimate_work(settings, files_of_task)
         total_work += work[name] * sum(not run.is_done for run in planned[name])
-    with progress_bar("all tasks", total_work, interval=WHOLE_SECONDS) as bar:
+    with (
+        progress_bar("all tasks", total_work, interval=WHOLE_SECONDS) as bar,
+        refusing_other_files(),
+    ):
         for files_of_task in all_files:
             name = files_of_task.task.name
             # Runs that an earlier call has completed must have the same settings.

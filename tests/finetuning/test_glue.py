@@ -12,6 +12,7 @@ from tiny_models import reviews, save_tiny
 
 from bertsmith.data.glue import GLUE_TASKS
 from bertsmith.errors import ConfigError, InputError
+from bertsmith.errors.option_names import options_in
 from bertsmith.evaluation.evaluate import evaluate
 from bertsmith.finetuning.glue import GlueReport, GlueRun, run_glue, select_official_scores
 from bertsmith.finetuning.glue_settings import GlueSettings
@@ -143,6 +144,22 @@ def test_a_run_without_its_scores_is_scored_again_and_another_refused(settings):
     write(settings.data / "RTE" / "test.tsv", ["index\tsentence1\tsentence2"], ["0\ta\tgood"])
     with refuses(ConfigError, "RTE/seed-0: ", "--seeds", "--out"):
         run_glue(rte)
+
+
+@pytest.mark.same_on_all_computers
+@pytest.mark.parametrize(
+    ("file", "head", "row", "part"),
+    [
+        ("train.tsv", "index\tquestion\tsentence2\tlabel", "0\ta\tb\tx", "'sentence1'"),
+        ("dev.tsv", "index\tsentence1\tsentence2\tlabels", "0\ta\tb\tx", "'label'"),
+        ("test.tsv", "index\ttext1\tsentence2", "0\ta\tb", "'sentence1'"),
+    ],
+)
+def test_advice_on_a_file_names_no_option_that_glue_lacks(settings, file, head, row, part):
+    write(settings.data / "RTE" / file, [head], [row])
+    with refuses(InputError, f"RTE/{file}: ", part, "Columns found", "gluebenchmark.com") as caught:
+        run_glue(replace(settings, tasks=("RTE",), seeds=1))
+    assert list(options_in(caught.value.message)) == []
 
 
 def test_figures_of_glue(tmp_path):
