@@ -92,7 +92,7 @@ def extension_lines(
     num_new = len(report.added)
     size = count_noun(report.num_old + num_new, "token")
     yield f"{out}: {size}: {report.num_old:,} from {settings.from_}, {num_new:,} new"
-    shown = words_first(report.added)[:SHOWN_TOKENS]
+    shown = words_first(report.shown)[:SHOWN_TOKENS]
     more = ", …" if num_new > len(shown) else ""
     yield f"added       {count_noun(num_new, 'token')}: {', '.join(shown)}{more}"
     if num_new < settings.add:

@@ -64,6 +64,8 @@ SAME_LANGUAGE = 0.5
 """Least cosine of token counts that two sets of texts in one language have. With 50 sentences or
 more, 0.59 to 0.99 was measured between different kinds of texts in one language, and 0.12 to 0.45
 between English, German, Dutch, French and Spanish."""
+REPLACEMENT = "\ufffd"
+"""Character for bytes that are no UTF-8, as those of a token that is part of a letter."""
 ENOUGH_TOKENS = 300
 """Fewest tokens with letters that each set of texts must have to be compared by its counts."""
 
@@ -443,8 +445,10 @@ def token_similarity(
     Languages with the same script share tokens of single letters and syllables, but differ in how
     frequent these are.
     """
-    tokens = map(tokenizer.id_to_token, range(tokenizer.vocab_size))
-    has_letter = np.array([any(map(str.isalpha, token)) for token in tokens])
+    # The text of a token, since byte-level BPE spells a space in its tokens by a letter (`Ġ`), and
+    # most other characters by several.
+    texts = (tokenizer.decode([id_]) for id_ in range(tokenizer.vocab_size))
+    has_letter = np.array([any(map(is_letter, text)) for text in texts])
     has_letter[list(tokenizer.special_ids)] = False
     first, second = (
         np.bincount(examples.rows.ids.flat, minlength=len(has_letter)) * has_letter
@@ -453,6 +457,11 @@ def token_similarity(
     if min(first.sum(), second.sum()) < ENOUGH_TOKENS:
         return None
     return float(first @ second / (np.linalg.norm(first) * np.linalg.norm(second)))
+
+
+def is_letter(character: str) -> bool:
+    """Return whether a character is a letter, or U+FFFD for a part of one, as a token may have."""
+    return character.isalpha() or character == REPLACEMENT
 
 
 def with_row_numbers(examples: TrainingExamples, first: int) -> TrainingExamples:

@@ -11,9 +11,10 @@ from pathlib import Path
 from bertsmith.errors import CheckpointError, ConfigError, option
 from bertsmith.model.hub import find_tokenizer
 from bertsmith.tokenization.auto import load_tokenizer
-from bertsmith.tokenization.byte_bpe import ByteBpeTokenizer
+from bertsmith.tokenization.byte_bpe import ByteBpeTokenizer, read_bytes
 from bertsmith.tokenization.tokenizer import Tokenizer
 from bertsmith.tokenization.unigram import UnigramTokenizer
+from bertsmith.tokenization.unigram_normalizer import SPACE
 from bertsmith.tokenization.wordpiece import WordPieceTokenizer
 from bertsmith.vocabulary.byte_bpe import extend_byte_bpe
 from bertsmith.vocabulary.counting import count_texts
@@ -31,6 +32,8 @@ class ExtensionReport:
     reading: TokenizerReport = field(default_factory=TokenizerReport)
     num_old: int = 0
     added: tuple[str, ...] = ()
+    shown: tuple[str, ...] = ()
+    """The added tokens for people: those of byte-level BPE as text, with `▁` for spaces."""
     stats: dict[str, tuple[TokenizerStats, TokenizerStats]] = field(default_factory=dict)
     """Statistics of the old and of the new tokenizer, on the texts `learned from` and `held out`,
     if there are any."""
@@ -60,6 +63,9 @@ def extend_tokenizer(
     counts, held_out = count_texts(settings, settings.texts, old.words, report.reading)
     tokenizer = add_learned_tokens(old, counts, settings)
     report.added = tuple(tokenizer.vocab[old.vocab_size :])
+    report.shown = report.added
+    if isinstance(tokenizer, ByteBpeTokenizer):
+        report.shown = tuple(read_bytes([token]).replace(" ", SPACE) for token in report.added)
     for name, words in (("learned from", counts), ("held out", held_out)):
         if words:
             report.stats[name] = tokenizer_stats(old, words), tokenizer_stats(tokenizer, words)

@@ -4,6 +4,7 @@ import contextlib
 import json
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 import transformers
@@ -11,8 +12,11 @@ from refusals import refuses
 from samples import SAMPLES, prepare
 from stop_at import StopAt
 from tiny_models import GOOD, load_for_task, save_tiny, tiny_tokenizer, write_csv, write_reviews
+from tiny_tokenizers import tiny_byte_bpe
 
-from bertsmith.distillation.run import distill
+from bertsmith.data.encoded_examples import EncodedExamples
+from bertsmith.data.encoded_texts import EncodedTexts
+from bertsmith.distillation.run import distill, token_similarity
 from bertsmith.distillation.settings import DistillSettings
 from bertsmith.distillation.student import shorten
 from bertsmith.distillation.teacher import fingerprint
@@ -112,6 +116,24 @@ def test_texts_without_labels_teach(settings, student, place, tmp_path):
     student = replace(student, unlabelled=foreign)
     told = str(distill(student, Classify, replace(settings, steps=1, overwrite=True)))
     assert "check that they are in the language of --train" in as_flags(told)
+
+
+@pytest.mark.same_on_all_computers
+def test_spaces_of_gpt_2_are_no_letters_and_parts_of_characters_are():
+    """In its tokens a space is `Ġ`, a letter, and half a Chinese character is `æ` or the like."""
+    tokenizer = tiny_byte_bpe()
+
+    def encoded(text):
+        ids = np.array(tokenizer.encode_ids(text), np.int32)
+        return EncodedExamples.of_texts(EncodedTexts.of([(ids, np.zeros_like(ids), 0)]))
+
+    numbers, other = encoded("  7  9" * 400), encoded(" - -  8" * 400)
+    assert token_similarity(numbers, numbers, tokenizer) is None
+    assert token_similarity(numbers, other, tokenizer) is None
+    english, chinese = encoded(" the river" * 400 + "  7" * 4000), encoded("中国" * 400)
+    assert token_similarity(chinese, chinese, tokenizer) == pytest.approx(1)
+    assert token_similarity(english, chinese, tokenizer) == 0
+    assert token_similarity(english, encoded(" the river" * 400), tokenizer) == pytest.approx(1)
 
 
 def test_examples_that_are_not_files_have_no_comparison(settings, student):

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from refusals import refuses
-from tiny_tokenizers import tiny_byte_bpe, tiny_unigram, tiny_wordpiece
+from tiny_tokenizers import TINY, tiny_byte_bpe, tiny_unigram, tiny_wordpiece
 from tokenizers import models
 
 from bertsmith.errors import ConfigError
@@ -161,3 +161,17 @@ def test_the_model_of_an_extension_may_have_its_weights_in_any_file(tmp_path, we
     (model / weights).touch()
     found = model_of_tokenizer(tokenizer)
     assert found is not None and found.samefile(model)
+
+
+@pytest.mark.parametrize(
+    ("kind", "word"), [("wordpiece", "zebra"), ("byte-bpe", "▁中国"), ("unigram", "▁zebra")]
+)
+def test_added_tokens_are_shown_as_people_read_them(tmp_path, kind, word):
+    TINY[kind]().save(tmp_path / "old")
+    text = tmp_path / "text.txt"
+    text.write_text("A zebra, 中国, zebras. 中国 zebra.\n" * 9, encoding="utf-8")
+    _, report = extend_tokenizer(
+        ExtensionSettings(from_=tmp_path / "old", texts=(text,), add=24, held_out_share=0.0)
+    )
+    assert word in report.shown and len(report.shown) == len(report.added)
+    assert (report.shown == report.added) == (kind != "byte-bpe")
