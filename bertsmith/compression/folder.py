@@ -27,10 +27,10 @@ from bertsmith.model.bert import BertModel
 from bertsmith.model.electra_pair import GENERATOR
 from bertsmith.model.hub import CARD_FILE, is_own_card
 from bertsmith.model.model_folder import ModelFolder, read_folder
-from bertsmith.model.nested_folder import MODULES_FILE, module_name
 from bertsmith.model.saving import save_model
 from bertsmith.system.checksums import recording_checksums
 from bertsmith.system.files import atomic_dir, check_is_replaceable, write_json
+from bertsmith.system.nested_folder import MODULES_FILE, module_name
 from bertsmith.system.paths import is_within
 from bertsmith.system.small_files import SmallFiles
 from bertsmith.tasks.sentence_folder import read_settings, sentence_files

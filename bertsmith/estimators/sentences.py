@@ -15,8 +15,8 @@ from bertsmith.estimators.estimator import Estimator
 from bertsmith.estimators.options import EmbedOptions
 from bertsmith.estimators.outputs import as_output, default_output
 from bertsmith.estimators.rows import as_values, plain_column
-from bertsmith.model.nested_folder import inner_folder
 from bertsmith.system.bounds import check_choice
+from bertsmith.system.nested_folder import inner_folder
 from bertsmith.system.small_files import SmallFiles
 from bertsmith.tasks.predictor import Predictor
 from bertsmith.tasks.sentence_embedding import Embed

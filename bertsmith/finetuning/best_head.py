@@ -24,7 +24,7 @@ from bertsmith.finetuning.linear_run import open_corpus_of_head
 from bertsmith.finetuning.run_files import check_run_out
 from bertsmith.finetuning.series import SeriesResult
 from bertsmith.model.model_folder import ModelFolder, read_folder
-from bertsmith.model.nested_folder import MODULES_FILE
+from bertsmith.system.nested_folder import MODULES_FILE
 from bertsmith.system.paths import check_outside
 from bertsmith.system.progress import progress_bar
 from bertsmith.tasks.multi_label_classification import MultiLabel

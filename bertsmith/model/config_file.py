@@ -5,7 +5,6 @@ differ: `keys` maps a config's field to its key in config.json, and `values` map
 names of its values. In this module `settings` is always the content of a config.json.
 """
 
-import json
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, fields
@@ -34,6 +33,7 @@ from bertsmith.model.family import Family
 from bertsmith.model.head_names import PAIR_HEADS, TASK_HEADS
 from bertsmith.model.heads import ClassificationHead
 from bertsmith.model.weights import ADAPTER_ALONE, ADAPTER_FILE
+from bertsmith.system.json_text import shown_json
 from bertsmith.system.small_files import SmallFiles
 
 CONFIG_FILE = "config.json"
@@ -192,7 +192,7 @@ def read_config(files: SmallFiles, *, to_classify: bool = False) -> dict[str, An
         value = settings.get(key)
         if value is not None and not is_allowed(value):
             raise CheckpointError(
-                f"{file}: {key} is {json.dumps(value)[:60]}; allowed is {allowed}. Correct it "
+                f"{file}: {key} is {shown_json(value)}; allowed is {allowed}. Correct it "
                 "there, or copy the file again."
             )
     return settings

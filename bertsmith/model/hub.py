@@ -15,8 +15,8 @@ from bertsmith.errors import (
 )
 from bertsmith.errors.system_errors import SYSTEM_ADVICE
 from bertsmith.model.head_names import LINEAR_HEAD_FILE, MEMBERS_FOLDER
-from bertsmith.model.nested_folder import model_directory
 from bertsmith.system.checksums import SUMMED_FILES, SUMS_FILE, compare_checksums
+from bertsmith.system.nested_folder import model_directory
 from bertsmith.system.run_state import check_finished
 from bertsmith.system.small_files import SmallFiles
 

@@ -40,7 +40,6 @@ from bertsmith.model.head_names import (
 )
 from bertsmith.model.hub import find_checkpoint
 from bertsmith.model.load_report import list_weights
-from bertsmith.model.nested_folder import open_files
 from bertsmith.model.weight_names import (
     by_canonical_names,
     check_tied,
@@ -50,6 +49,7 @@ from bertsmith.model.weight_names import (
 from bertsmith.model.weights import read_weights
 from bertsmith.system.checksums import compare_checksums
 from bertsmith.system.counts import count_noun
+from bertsmith.system.nested_folder import open_files
 from bertsmith.system.run_state import check_finished, read_run
 from bertsmith.system.small_files import SmallFiles
 from bertsmith.tokenization.tokenizer import Tokenizer

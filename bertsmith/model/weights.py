@@ -10,11 +10,11 @@ import torch
 from torch import Tensor
 
 from bertsmith.errors import CheckpointError, read_error
-from bertsmith.model.nested_folder import model_directory
 from bertsmith.model.weight_formats import READERS
 from bertsmith.model.weight_formats.damage import damaged
 from bertsmith.system.git_lfs import describe_pointer, is_pointer_file
 from bertsmith.system.json_text import parse_json
+from bertsmith.system.nested_folder import model_directory
 from bertsmith.system.small_files import read_small_file
 
 ADAPTER_FILE = "adapter_config.json"

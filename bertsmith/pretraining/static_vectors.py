@@ -17,10 +17,10 @@ from bertsmith.data.corpus import Corpus
 from bertsmith.errors import ConfigError, option
 from bertsmith.model.bert import BertModel
 from bertsmith.model.families.static_vectors import StaticConfig
-from bertsmith.model.nested_folder import write_static_modules
 from bertsmith.model.saving import save_model
 from bertsmith.pretraining.counted_start import check_memory, count_vectors
 from bertsmith.pretraining.vector_settings import VectorSettings
+from bertsmith.system.nested_folder import write_static_modules
 from bertsmith.system.paths import check_outside
 from bertsmith.system.torch_modes import drawing_from
 from bertsmith.training.run_folder import RunFolder

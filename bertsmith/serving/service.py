@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 from bertsmith.errors import BertsmithError
-from bertsmith.model.nested_folder import open_files
 from bertsmith.serving.admission import AdmissionControl, fit_into_free_memory
 from bertsmith.serving.arriving_bytes import BODIES_AT_A_TIME, ArrivingBytes
 from bertsmith.serving.characters import count_characters, estimate_tokens
@@ -48,6 +47,7 @@ from bertsmith.serving.problems import (
 )
 from bertsmith.serving.text_field import TextField
 from bertsmith.serving.waiting_time import WaitingTime
+from bertsmith.system.nested_folder import open_files
 from bertsmith.tokenization.auto import read_tokenizer
 from bertsmith.tokenization.tokenizer import Tokenizer
 

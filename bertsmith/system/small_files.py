@@ -1,6 +1,5 @@
 """The small files of a folder, each read from disk once."""
 
-import json
 import os
 import stat
 from collections.abc import Callable
@@ -9,7 +8,7 @@ from typing import Any
 
 from bertsmith.errors import CheckpointError, read_error
 from bertsmith.system.git_lfs import describe_pointer, is_pointer
-from bertsmith.system.json_text import parse_json
+from bertsmith.system.json_text import parse_json, shown_json
 
 SPECIAL_KINDS = {
     stat.S_IFIFO: "a named pipe",
@@ -117,7 +116,7 @@ class SmallFiles:
         if not isinstance(value, content_type):
             allowed = "an object" if content_type is dict else "a list"
             raise CheckpointError(
-                f"{path}: its content is {json.dumps(value)[:60]}, but must be {allowed}. Copy the "
+                f"{path}: its content is {shown_json(value)}, but must be {allowed}. Copy the "
                 "file again."
             )
         return value

@@ -7,7 +7,7 @@ from bertsmith.errors import SettingError
 from bertsmith.model.config_file import own_settings, task_head
 from bertsmith.model.head_names import LINEAR_HEAD_FILE, MEMBERS
 from bertsmith.model.model_folder import ModelFolder
-from bertsmith.model.nested_folder import MODULES_FILE
+from bertsmith.system.nested_folder import MODULES_FILE
 from bertsmith.tasks.task import Task
 
 TASKS = {

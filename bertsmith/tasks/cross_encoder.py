@@ -5,12 +5,12 @@ depends on the version of sentence-transformers that wrote the folder. The param
 functions reads the JSON files of a model's folder.
 """
 
-import json
 from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple
 
 from bertsmith.errors import CheckpointError, warn_once
 from bertsmith.model.config_file import CONFIG_FILE
+from bertsmith.system.json_text import shown_json
 from bertsmith.system.small_files import SmallFiles
 from bertsmith.tasks.sentence_folder import SETTINGS_FILE, check_prompt, read_settings
 
@@ -18,9 +18,6 @@ Activation = Literal["identity", "sigmoid"]
 
 SUPPORTED_ACTIVATIONS: Mapping[str, Activation] = {"Identity": "identity", "Sigmoid": "sigmoid"}
 """Supported functions by their classes in torch.nn."""
-
-SHOWN_CHARACTERS = 60
-"""Characters that a message shows of a wrong value."""
 
 MODEL_KEY = "sentence_transformers"
 """Entry of config.json that holds the function in version 4."""
@@ -147,7 +144,7 @@ def _unsupported(files: SmallFiles, function: _NamedFunction, *, allowed: str) -
     """Build the error for a function that is neither the identity nor `allowed`."""
     return CheckpointError(
         f"{files.path(function.file)}: {function.key} is "
-        f"{json.dumps(function.name)[:SHOWN_CHARACTERS]}; allowed are torch.nn.{allowed} and "
+        f"{shown_json(function.name)}; allowed are torch.nn.{allowed} and "
         "torch.nn.Identity. Write torch.nn.Identity, and apply your function to the model's "
         "outputs yourself."
     )

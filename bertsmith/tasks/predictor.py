@@ -38,8 +38,8 @@ from bertsmith.errors import ConfigError, InputError, SettingError
 from bertsmith.model.bert import BertModel
 from bertsmith.model.card_name import rename_card
 from bertsmith.model.model_folder import ModelFolder, read_folder
-from bertsmith.model.nested_folder import model_directory
 from bertsmith.model.saving import copy_folder, write_task_settings
+from bertsmith.system.nested_folder import model_directory
 from bertsmith.system.progress import only_bar, progress_bar
 from bertsmith.tasks.chunk_predictor import ChunkPredictor
 from bertsmith.tasks.inference import LoadedModel, load_for_inference

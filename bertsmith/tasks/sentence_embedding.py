@@ -34,7 +34,7 @@ from bertsmith.metrics.regression import SimilarityReport
 from bertsmith.metrics.retrieval import RetrievalReport, retrieval_scores
 from bertsmith.model.bert import BertModel
 from bertsmith.model.model_folder import ModelFolder, read_folder
-from bertsmith.model.nested_folder import write_static_modules
+from bertsmith.system.nested_folder import write_static_modules
 from bertsmith.tasks.inference import LoadedModel
 from bertsmith.tasks.prediction import text_field
 from bertsmith.tasks.related_vectors import RelatedVectors

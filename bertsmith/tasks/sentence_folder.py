@@ -5,7 +5,6 @@ these files are optional. They are written in the first format of sentence-trans
 version reads. The parameter `files` of the functions reads the JSON files of a folder.
 """
 
-import json
 import string
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,15 +13,16 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from bertsmith.errors import CheckpointError, ConfigError, option, warn_once
-from bertsmith.model.nested_folder import (
+from bertsmith.system.checksums import recording_checksums
+from bertsmith.system.files import write_json
+from bertsmith.system.json_text import shown_json
+from bertsmith.system.nested_folder import (
     MODULE_TYPE,
     MODULES_FILE,
     STATIC_MODULE,
     inner_folder,
     module_name,
 )
-from bertsmith.system.checksums import recording_checksums
-from bertsmith.system.files import write_json
 from bertsmith.system.small_files import SmallFiles
 from bertsmith.tokenization.tokenizer import Tokenizer
 from bertsmith.tokenization.tokenizer_files import MIN_MAX_LENGTH
@@ -53,9 +53,6 @@ TAKE_POOLING = "'embed', 'finetune embed', SentenceEncoder"
 
 SETTINGS_FILE = "config_sentence_transformers.json"
 """File with the comparison of vectors, and with settings that bertsmith refuses."""
-
-SHOWN_CHARACTERS = 60
-"""Characters that a message shows of a wrong value."""
 
 MAX_PARENTS = 3
 """Number of parent folders that are searched for a modules.json that names the model's folder."""
@@ -215,7 +212,7 @@ def _read_modules(files: SmallFiles) -> dict[str, Any]:
     modules = read_settings(files, MODULES_FILE, absent=[])
     if not all(isinstance(module, dict) for module in modules):
         raise CheckpointError(
-            f"{files.path(MODULES_FILE)}: found {_shown(modules)}; allowed is a "
+            f"{files.path(MODULES_FILE)}: found {shown_json(modules)}; allowed is a "
             "list of objects, one for each module. Copy the file again."
         )
     names = [module_name(module) for module in modules]
@@ -269,7 +266,7 @@ def check_settings(files: SmallFiles) -> None:
     num_dimensions = settings.get("truncate_dim")
     if num_dimensions is not None:
         raise CheckpointError(
-            f"{files.path(SETTINGS_FILE)}: truncate_dim is {_shown(num_dimensions)}, "
+            f"{files.path(SETTINGS_FILE)}: truncate_dim is {shown_json(num_dimensions)}, "
             "which keeps the first numbers of each vector; bertsmith gives whole vectors. Write "
             "null, and shorten them yourself."
         )
@@ -288,7 +285,7 @@ def read_similarity(files: SmallFiles) -> Similarity:
         if stored == similarity:
             return similarity
     raise CheckpointError(
-        f"{files.path(SETTINGS_FILE)}: similarity_fn_name is {_shown(stored)}; bertsmith "
+        f"{files.path(SETTINGS_FILE)}: similarity_fn_name is {shown_json(stored)}; bertsmith "
         f"compares vectors by {', '.join(get_args(Similarity))}. Write one of these, and compare "
         "the vectors yourself."
     )
@@ -305,8 +302,8 @@ def check_prompt(files: SmallFiles, settings: Mapping[str, Any]) -> None:
     prompt = prompts.get(name) if isinstance(prompts, dict) and isinstance(name, str) else None
     if prompt:
         raise CheckpointError(
-            f"{files.path(SETTINGS_FILE)}: default_prompt_name is {_shown(name)}, which "
-            f"puts {json.dumps(prompt, ensure_ascii=False)[:SHOWN_CHARACTERS]} before each text; "
+            f"{files.path(SETTINGS_FILE)}: default_prompt_name is {shown_json(name)}, which "
+            f"puts {shown_json(prompt)} before each text; "
             "bertsmith puts nothing there. Write null, and put it before your texts yourself."
         )
 
@@ -346,7 +343,7 @@ def read_length(files: SmallFiles) -> int | None:
     if length is None or (type(length) is int and length >= MIN_MAX_LENGTH):
         return length
     raise CheckpointError(
-        f"{files.path(file)}: max_seq_length is {_shown(length)}; allowed is a whole "
+        f"{files.path(file)}: max_seq_length is {shown_json(length)}; allowed is a whole "
         f"number, {MIN_MAX_LENGTH} or more. Correct it, or take the line out."
     )
 
@@ -389,8 +386,3 @@ def read_settings(files: SmallFiles, name: str, absent: Any) -> Any:
         return files.read_json(name, type(absent))
     except FileNotFoundError:
         return absent
-
-
-def _shown(value: object) -> str:
-    """Return the beginning of a wrong value, as JSON, for a message."""
-    return json.dumps(value)[:SHOWN_CHARACTERS]

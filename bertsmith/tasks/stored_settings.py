@@ -4,7 +4,6 @@
 a list of its own.
 """
 
-import json
 import math
 from collections.abc import Callable, Mapping
 from typing import Any, get_args
@@ -16,13 +15,12 @@ from bertsmith.data.windowing import LongTexts
 from bertsmith.errors import CheckpointError
 from bertsmith.metrics.answers import Language
 from bertsmith.model.config_file import CONFIG_FILE, TASK_SETTINGS
+from bertsmith.system.json_text import shown_json
 from bertsmith.tasks.inference import LoadedModel
 from bertsmith.tokenization.words import WordRule
 
 AllowedValue = tuple[Callable[[Any], bool], str]
 """A function that returns whether a value is allowed, and the allowed values in words."""
-SHOWN_CHARACTERS = 60
-"""Characters that a message shows of a wrong value."""
 
 
 def one_of(choices: Any) -> AllowedValue:
@@ -88,6 +86,6 @@ def check_stored_settings(
         if value is not None and not is_allowed(value):
             raise CheckpointError(
                 f"{loaded.folder.files.path(CONFIG_FILE)}: '{name}' of '{TASK_SETTINGS}' is "
-                f"{json.dumps(value, ensure_ascii=False)[:SHOWN_CHARACTERS]}; allowed is "
+                f"{shown_json(value)}; allowed is "
                 f"{allowed_values}. Correct it there."
             )

@@ -11,6 +11,7 @@ from typing import Any
 
 from bertsmith.errors import CheckpointError, ConfigError
 from bertsmith.system.checksums import compare_checksums
+from bertsmith.system.nested_folder import open_files
 from bertsmith.system.small_files import SmallFiles
 from bertsmith.tokenization import byte_bpe_files, unigram_files, wordpiece_files
 from bertsmith.tokenization.added_tokens import AddedToken
@@ -68,9 +69,10 @@ keyword arguments last."""
 def load_tokenizer(path: str | Path) -> Tokenizer:
     """Read a folder or a file: tokenizer.json if there is one, else the files of a kind.
 
-    These files are vocab.txt (BERT, DistilBERT, ELECTRA), vocab.json with merges.txt (RoBERTa) and
-    spiece.model (ALBERT). Settings that a tokenizer.json lacks come from tokenizer_config.json, and
-    settings that both lack have the defaults of the kind.
+    If a modules.json of sentence-transformers says that the model is in a folder inside, its files
+    are read there. The files of kinds are vocab.txt (BERT, DistilBERT, ELECTRA), vocab.json with
+    merges.txt (RoBERTa) and spiece.model (ALBERT). Settings that a tokenizer.json lacks come from
+    tokenizer_config.json, and settings that both lack have the defaults of the kind.
 
     Raises:
         CheckpointError: there is no tokenizer, one of an unsupported kind, two of different
@@ -78,7 +80,7 @@ def load_tokenizer(path: str | Path) -> Tokenizer:
     """
     path = Path(path)
     name = path.name if path.is_file() else None
-    files = SmallFiles(path if name is None else path.parent)
+    files = open_files(path) if name is None else SmallFiles(path.parent)
     compare_checksums(files, only=name)
     return read_tokenizer(files) if name is None else _read(*_choose_kind(files, name))
 

@@ -5,11 +5,11 @@ BertTokenizer both have a vocab.txt. So a class is refused if it is not in `CLAS
 the file (WordPiece, byte-level BPE or unigram). `load_tokenizer` calls these checks.
 """
 
-import json
 from collections.abc import Mapping
 from typing import Literal
 
 from bertsmith.errors import CheckpointError
+from bertsmith.system.json_text import shown_json
 from bertsmith.system.small_files import SmallFiles
 from bertsmith.tokenization.tokenizer_files import (
     PLAIN_CLASS,
@@ -78,7 +78,7 @@ def _check_program(files: SmallFiles, name: str, settings: Json) -> None:
     if programs:
         raise CheckpointError(
             f"{files.path(name)}: auto_map says that the tokenizer is a program of its own "
-            f"({json.dumps(programs)[:80]}), which bertsmith does not run. {CHOOSE_ANOTHER}"
+            f"({shown_json(programs)}), which bertsmith does not run. {CHOOSE_ANOTHER}"
         )
 
 
@@ -132,5 +132,5 @@ def _refusal(files: SmallFiles, config: Json, reason: str) -> CheckpointError:
         remedy = (
             f"If {TOKENIZER_FILE} alone decides, write PreTrainedTokenizerFast. Else {otherwise}"
         )
-    name = json.dumps(config["tokenizer_class"])[:60]
+    name = shown_json(config["tokenizer_class"])
     return CheckpointError(f"{path}: tokenizer_class is {name}, {reason}. {remedy}")

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from bertsmith.errors import CheckpointError
+from bertsmith.system.json_text import shown_json
 from bertsmith.system.small_files import SmallFiles
 from bertsmith.tokenization.added_tokens import AddedToken
 
@@ -102,7 +103,7 @@ def check_parts(
         actual = parts[name].get(key)
         if actual is not None and actual != value:
             raise CheckpointError(
-                f"{path}: {key} is {json.dumps(actual)[:60]}, and only {json.dumps(value)} is "
+                f"{path}: {key} is {shown_json(actual)}, and only {json.dumps(value)} is "
                 "supported. Choose another checkpoint."
             )
     return parts
@@ -205,7 +206,7 @@ def read_value(
     types = type_ if isinstance(type_, tuple) else (type_,)
     # Python counts true and false as whole numbers.
     if not isinstance(value, types) or (isinstance(value, bool) and bool not in types):
-        problem = "is missing" if value is None else f"is {json.dumps(value)[:60]}"
+        problem = "is missing" if value is None else f"is {shown_json(value)}"
         names = " or ".join(JSON_TYPE_NAMES[each] for each in types)
         raise CheckpointError(f"{path}: {key!r} {problem}, and must be {names}. Fix the file.")
     return value
@@ -219,7 +220,7 @@ def check_range(value: float, lowest: int, key: str, path: Path) -> None:
     """
     if not lowest <= value < math.inf:
         raise CheckpointError(
-            f"{path}: {key!r} is {json.dumps(value)[:60]}, and must be a finite number, {lowest} "
+            f"{path}: {key!r} is {shown_json(value)}, and must be a finite number, {lowest} "
             "or more. Fix the file."
         )
 

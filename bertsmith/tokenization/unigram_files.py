@@ -6,7 +6,6 @@ change token ids and is not supported is rejected by name, as in `tokenizer_file
 
 import base64
 import binascii
-import json
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import Any
 from bertsmith.errors import CheckpointError
 from bertsmith.system.checksums import recording_checksums
 from bertsmith.system.files import write_json
+from bertsmith.system.json_text import shown_json
 from bertsmith.tokenization.added_tokens import AddedToken
 from bertsmith.tokenization.sentencepiece_model import (
     CONTROL,
@@ -182,7 +182,7 @@ def _read_pieces(entries: Sequence[Any], path: Path) -> tuple[list[str], list[fl
             case [str(), int() | float() as score] if math.isfinite(score):
                 continue
         raise CheckpointError(
-            f"{path}: piece {id_:,} is {json.dumps(entry)[:60]}, where a text and its score are "
+            f"{path}: piece {id_:,} is {shown_json(entry)}, where a text and its score are "
             "due. Get the file again."
         )
     return [piece for piece, _ in entries], [float(score) for _, score in entries]
@@ -207,7 +207,7 @@ def _read_steps(entries: Sequence[Any], path: Path) -> tuple[tuple[str, ...], by
             steps.append("charsmap")
         elif entry != MANY_SPACES:  # collapsing spaces changes no word
             raise CheckpointError(
-                f"{path}: its normalizer holds {json.dumps(entry)[:60]}, which is not one of "
+                f"{path}: its normalizer holds {shown_json(entry)}, which is not one of "
                 "ALBERT's steps. Choose an ALBERT checkpoint."
             )
     return tuple(steps), charsmap

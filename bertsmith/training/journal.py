@@ -21,7 +21,7 @@ from typing import Any, NoReturn, Self
 
 from bertsmith.errors import CheckpointError, read_error
 from bertsmith.system.files import atomic_write
-from bertsmith.system.json_text import parse_json
+from bertsmith.system.json_text import parse_json, shown_json
 
 FLUSH_SECONDS = 1.0
 
@@ -60,7 +60,7 @@ class JournalEntry(dict[str, Any]):
             raise _damaged_line(self.place, "not a line of a journal")
         for name, value in self.items():
             if type(value) not in (int, float) or not abs(value) <= MAX_NUMBER:  # NaN is not <=
-                shown = json.dumps(value)[:60]
+                shown = shown_json(value)
                 raise _damaged_line(self.place, f"'{name}' is {shown}, and must be a finite number")
 
 

@@ -15,10 +15,10 @@ from bertsmith.data.text_files import IN_MEMORY
 from bertsmith.metrics.names import format_score, score_name
 from bertsmith.model.head_names import LINEAR_HEAD_FILE, MEMBERS
 from bertsmith.model.hub import CARD_FILE, CARD_MARK, HUB_NAME, is_own_card
-from bertsmith.model.nested_folder import MODULES_FILE
 from bertsmith.system.counts import count_noun
 from bertsmith.system.files import atomic_write
 from bertsmith.system.json_text import parse_json
+from bertsmith.system.nested_folder import MODULES_FILE
 from bertsmith.system.paths import shell_path
 from bertsmith.training.run_config import flatten
 

@@ -1,6 +1,5 @@
 """The content of a run's `run.json`, its *facts*, which are checked when they are read again."""
 
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -9,6 +8,7 @@ from typing import Any, NoReturn, Self
 
 from bertsmith.errors import CheckpointError, option
 from bertsmith.metrics.names import SCORE_MEANINGS
+from bertsmith.system.json_text import shown_json
 
 
 @dataclass(frozen=True)
@@ -140,7 +140,7 @@ class RunFacts(dict[str, Any]):
         for pattern, kind in FACTS.items():
             for name, value in _find_facts(self, pattern.split(".")):
                 if not kind.is_valid(value):
-                    problem = f"{name} is {json.dumps(value)[:60]}, and must be {kind.name}"
+                    problem = f"{name} is {shown_json(value)}, and must be {kind.name}"
                     raise damaged_run(self.path, problem)
 
 

@@ -6,7 +6,6 @@ divide its steps otherwise. It then warns, since sums are rounded differently.
 """
 
 import dataclasses
-import json
 import platform
 import sys
 from collections.abc import Callable, Mapping
@@ -22,6 +21,7 @@ from bertsmith.errors import warn_once
 from bertsmith.model.attention_paths import attention_paths, has_all_uses
 from bertsmith.system.counts import count_noun
 from bertsmith.system.hardware import ComputeChoices, current_choices
+from bertsmith.system.json_text import shown_json
 from bertsmith.system.matrix_products import Precision
 from bertsmith.system.measurements import instructions, processor_name
 from bertsmith.training.run_facts import RunFacts, damaged_run
@@ -102,7 +102,7 @@ def read_choices(run: RunFacts) -> ComputeChoices | None:
     if choices is None:
         return None
     if not isinstance(choices, dict):
-        problem = f"{COMPUTE_CHOICES} is {json.dumps(choices)[:60]}, and must be an object"
+        problem = f"{COMPUTE_CHOICES} is {shown_json(choices)}, and must be an object"
         raise damaged_run(run.path, problem)
     names = {field.name for field in dataclasses.fields(ComputeChoices)}
     for name in sorted(names ^ choices.keys()):
@@ -110,7 +110,7 @@ def read_choices(run: RunFacts) -> ComputeChoices | None:
         raise damaged_run(run.path, f"'{COMPUTE_CHOICES}.{name}' is {problem}")
     for name, is_allowed in IS_ALLOWED_CHOICE.items():
         if not is_allowed(choices[name]):
-            shown = json.dumps(choices[name])[:60]
+            shown = shown_json(choices[name])
             raise damaged_run(
                 run.path, f"'{COMPUTE_CHOICES}.{name}' is {shown}, which is not allowed"
             )

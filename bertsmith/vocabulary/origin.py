@@ -9,6 +9,7 @@ from pathlib import Path
 from bertsmith.model.hub import is_hub_name
 from bertsmith.system.files import write_json
 from bertsmith.system.json_text import parse_json
+from bertsmith.system.nested_folder import model_directory
 
 ORIGIN_NAME = "extension.json"
 """File in an extended tokenizer's folder that names the model."""
@@ -50,6 +51,7 @@ def model_of_tokenizer(tokenizer: Path) -> Path | None:
 
 
 def _has_weights(folder: Path) -> bool:
+    folder = model_directory(folder)
     # A file, or the index of its shards
     names = [f"{name}{end}" for name in WEIGHT_NAMES for end in ("", ".index.json")]
     return (folder / "config.json").is_file() and any((folder / name).is_file() for name in names)

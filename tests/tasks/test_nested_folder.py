@@ -15,6 +15,8 @@ from bertsmith.errors import BertsmithWarning, CheckpointError, issued_warnings
 from bertsmith.model.loading import load_model
 from bertsmith.tasks.predictor import Predictor
 from bertsmith.tasks.text_vectors import TextVectors
+from bertsmith.tokenization.auto import load_tokenizer
+from bertsmith.vocabulary.origin import model_of_tokenizer
 
 FIRST = {"pooling_mode_cls_token": True, "pooling_mode_mean_tokens": False}
 TEXTS = ["the film was good", "a dull story " * 9]
@@ -63,6 +65,15 @@ def test_the_model_is_read_from_its_folder_and_the_pooling_from_beside_it(folder
     np.testing.assert_allclose(read(folder).encode(TEXTS), vectors_of(folder), atol=1e-6)
     expected = load_model(folder / "0_Transformer").state_dict()
     assert load_model(folder).state_dict().keys() == expected.keys()
+
+
+def test_the_tokenizer_is_read_from_the_folder_of_the_model(folder):
+    inner = load_tokenizer(folder / "0_Transformer")
+    assert load_tokenizer(folder).fingerprint == inner.fingerprint
+    assert model_of_tokenizer(folder) == folder
+    (folder / "0_Transformer" / "config.json").unlink()
+    with refuses(CheckpointError, str(folder / "modules.json"), "folder 0_Transformer"):
+        load_tokenizer(folder)
 
 
 @pytest.mark.parametrize("has_pooling", [True, False])
