@@ -15,11 +15,12 @@ from bertsmith.system.small_files import SmallFiles
 from bertsmith.tokenization.added_tokens import AddedToken
 from bertsmith.tokenization.auto import (
     ADDED_TOKENS_FILE,
+    TOKENS_BY_ID,
     extra_special_tokens,
     load_tokenizer,
     read_added_tokens_file,
     read_tokenizer_config,
-    tokens_of_config_alone,
+    tokens_listed_elsewhere,
 )
 from bertsmith.tokenization.byte_bpe import ByteBpeTokenizer
 from bertsmith.tokenization.byte_bpe_files import VOCAB_JSON
@@ -118,8 +119,7 @@ def _read_added_tokens(
 
     The tokens with a role are always among them, and so are special tokens without a role. As in
     `load_tokenizer`, a tokenizer.json lists added tokens, and those that only tokenizer_config.json
-    lists follow. The older added_tokens.json is read only where there is neither a tokenizer.json
-    nor a list in tokenizer_config.json.
+    lists follow. The older added_tokens.json is read only where tokenizer_config.json has no list.
 
     Args:
         pieces: the tokens of the vocabulary, by id.
@@ -134,9 +134,9 @@ def _read_added_tokens(
         path = files.path(TOKENIZER_FILE)
         entries = read_value(files.read_json(TOKENIZER_FILE), "added_tokens", list, path, [])
         stored = read_added_tokens(entries, pieces, path)
-    elif files.has(ADDED_TOKENS_FILE) and not config.get("added_tokens_decoder"):
+    elif files.has(ADDED_TOKENS_FILE) and TOKENS_BY_ID not in config:
         stored = read_added_tokens_file(files, pieces, list(special.values()))
-    stored = (*stored, *tokens_of_config_alone(config, pieces, stored, config_path))
+    stored = (*stored, *tokens_listed_elsewhere(files, config, pieces, stored))
     # Listed tokens keep their flags. The token that ends a text is special, even if the list does
     # not say so.
     end = role_tokens["eos_token"].content

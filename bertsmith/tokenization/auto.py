@@ -4,12 +4,12 @@ The files show the kind: the model type in a tokenizer.json, or the name of anot
 reader of that kind then gives the arguments of the tokenizer's class.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from bertsmith.errors import CheckpointError, ConfigError
+from bertsmith.errors import CheckpointError, ConfigError, warn_once
 from bertsmith.system.checksums import compare_checksums
 from bertsmith.system.nested_folder import open_files
 from bertsmith.system.small_files import SmallFiles
@@ -42,6 +42,11 @@ from bertsmith.tokenization.wordpiece import WordPieceTokenizer
 
 SENTENCEPIECE_FILE = "spiece.model"
 ADDED_TOKENS_FILE = "added_tokens.json"
+SPECIAL_TOKENS_FILE = "special_tokens_map.json"
+TOKENS_BY_ID = "added_tokens_decoder"
+"""Key of tokenizer_config.json: the added tokens and their flags, by id."""
+EXTRA_KEYS = ("additional_special_tokens", "extra_special_tokens")
+"""Keys of special tokens that have no role, as transformers 4 and 5 write them."""
 KIND_FILES: Mapping[str, Kind] = {
     VOCAB_FILE: "wordpiece",
     MERGES_FILE: "byte-bpe",
@@ -115,9 +120,9 @@ def _read(kind: Kind, source: TokenizerSource) -> Tokenizer:
     """Read the vocabulary and the settings, complete the added tokens, and build the tokenizer.
 
     Versions of transformers list added tokens in different files. A list that was read from
-    tokenizer.json or tokenizer_config.json is completed by tokens that other files name. Where
-    neither has a list, an added_tokens.json is the list. Without any list the added tokens are the
-    special tokens of the kind.
+    tokenizer.json or tokenizer_config.json is completed by tokens that other files name or list.
+    Where neither has a list, an added_tokens.json is the list. Without any list the added tokens
+    are the special tokens of the kind.
     """
     tokenizer_class, read = TOKENIZER_KINDS[kind]
     try:
@@ -157,15 +162,15 @@ def _unlisted_tokens(
     """Return the tokens that a folder names outside of its list of added tokens.
 
     transformers keeps these tokens whole in texts, too. They are the tokens that only
-    tokenizer_config.json lists, and special tokens of the vocabulary that this file or the
-    tokenizer's class names.
+    tokenizer_config.json or added_tokens.json lists, and special tokens of the vocabulary that
+    tokenizer_config.json or the tokenizer's class names.
     """
     if source.config is None:  # a file by itself
         return []
     config, path = source.config, source.files.path(TOKENIZER_CONFIG_FILE)
     tokens = {token.content: token for token in settings["added_tokens"]}
     pieces = set(vocab)
-    unlisted = list(tokens_of_config_alone(config, vocab, settings["added_tokens"], path))
+    unlisted = list(tokens_listed_elsewhere(source.files, config, vocab, settings["added_tokens"]))
     tokens |= {token.content: token for token in unlisted}
     # Classes that cut text by tokenizer.json alone have no special tokens of their own.
     is_plain = config.get("tokenizer_class") in PLAIN_CLASSES
@@ -181,28 +186,53 @@ def _unlisted_tokens(
     return unlisted
 
 
-def tokens_of_config_alone(
-    config: Json, vocab: Sequence[str], listed: Sequence[AddedToken], path: Path
+def tokens_listed_elsewhere(
+    files: SmallFiles, config: Json, vocab: Sequence[str], listed: Sequence[AddedToken]
 ) -> tuple[AddedToken, ...]:
-    """Read the added tokens of tokenizer_config.json that are not among the `listed` ones.
+    """Read the added tokens of a folder that are not among the `listed` ones.
+
+    As in transformers, they are those of tokenizer_config.json, or if this file has no list, those
+    of added_tokens.json.
 
     Args:
+        config: the content of tokenizer_config.json.
         vocab: the tokens of the vocabulary, by id.
-        path: the tokenizer_config.json, for messages.
 
     Raises:
         CheckpointError: an entry is damaged, or its id is not the next one.
     """
     tokens = {token.content: token for token in listed}
-    configured = {
-        id_: entry
-        for id_, entry in read_value(config, "added_tokens_decoder", dict, path, default={}).items()
-        if not _is_listed(entry, tokens)
-    }
     # The ids of these entries must agree with those of the vocabulary and the listed tokens.
     pieces = set(vocab)
     tokens_by_id = [*vocab, *(content for content in tokens if content not in pieces)]
+    path = files.path(TOKENIZER_CONFIG_FILE)
+    if TOKENS_BY_ID not in config and files.has(ADDED_TOKENS_FILE):
+        ids = files.read_json(ADDED_TOKENS_FILE)
+        new_ids = {content: id_ for content, id_ in ids.items() if content not in tokens}
+        special = _special_contents(config, path)
+        entries = [_entry(content, id_, special) for content, id_ in new_ids.items()]
+        return read_added_tokens(entries, tokens_by_id, files.path(ADDED_TOKENS_FILE))
+    configured = {
+        id_: entry
+        for id_, entry in read_value(config, TOKENS_BY_ID, dict, path, default={}).items()
+        if not _is_listed(entry, tokens)
+    }
     return listed_tokens(configured, tokens_by_id, path)
+
+
+def _entry(content: str, id_: object, special: Collection[str]) -> Json:
+    """Build the entry of a token of added_tokens.json, with the flags of transformers."""
+    is_special = content in special
+    token = AddedToken(content, normalized=not is_special, special=is_special)
+    return {**asdict(token), "id": id_}
+
+
+def _special_contents(config: Json, path: Path) -> set[str]:
+    """Return the special tokens that tokenizer_config.json names, with a role or without."""
+    named = (
+        read_special_token(config[name], name, path) for name in SPECIAL_NAMES if config.get(name)
+    )
+    return {token.content for token in (*named, *extra_special_tokens(config, path))}
 
 
 def _is_listed(entry: object, tokens: Mapping[str, AddedToken]) -> bool:
@@ -214,7 +244,7 @@ def _is_listed(entry: object, tokens: Mapping[str, AddedToken]) -> bool:
 def extra_special_tokens(config: Json, path: Path) -> list[AddedToken]:
     """Read the special tokens of tokenizer_config.json that have no role, as [MASK] has one."""
     tokens: dict[str, AddedToken] = {}
-    for key in ("additional_special_tokens", "extra_special_tokens"):  # transformers 4 and 5
+    for key in EXTRA_KEYS:
         listed = [] if config.get(key) is None else read_value(config, key, (list, dict), path)
         for entry in listed.values() if isinstance(listed, dict) else listed:
             token = read_special_token(entry, key, path)
@@ -246,14 +276,15 @@ def _with_flags_of_config(
 def _lists_added_tokens(source: TokenizerSource) -> bool:
     """Return whether a file lists the added tokens with their flags."""
     # `root` is the content of a tokenizer.json, None for any other file.
-    return source.root is not None or bool((source.config or {}).get("added_tokens_decoder"))
+    return source.root is not None or bool((source.config or {}).get(TOKENS_BY_ID))
 
 
 def _has_added_tokens_file(source: TokenizerSource) -> bool:
     """Return whether only an added_tokens.json, of transformers before 4.34, has added tokens."""
     if source.config is None:  # a file by itself
         return False
-    return not _lists_added_tokens(source) and source.files.has(ADDED_TOKENS_FILE)
+    has_list = source.root is not None or TOKENS_BY_ID in source.config
+    return not has_list and source.files.has(ADDED_TOKENS_FILE)
 
 
 def read_added_tokens_file(
@@ -298,12 +329,46 @@ def _find(files: SmallFiles) -> tuple[Kind, TokenizerSource]:
 
 
 def read_tokenizer_config(files: SmallFiles) -> Json:
-    """Read tokenizer_config.json; names that it lacks come from special_tokens_map.json."""
-    config: Json = {}
-    for name in ("special_tokens_map.json", TOKENIZER_CONFIG_FILE):
-        if files.has(name):
-            config |= files.read_json(name)
-    return config
+    """Read tokenizer_config.json, with the special tokens of special_tokens_map.json.
+
+    As in transformers, the map is read only if tokenizer_config.json lists no added tokens by id.
+    Then the map's tokens count, and a warning names each that differs. Further special tokens are
+    those of both files, but where tokenizer_config.json has any, the map's
+    `additional_special_tokens` are not read.
+    """
+    has_config = files.has(TOKENIZER_CONFIG_FILE)
+    config: Json = files.read_json(TOKENIZER_CONFIG_FILE) if has_config else {}
+    if TOKENS_BY_ID in config or not files.has(SPECIAL_TOKENS_FILE):
+        return config
+    token_map, path = files.read_json(SPECIAL_TOKENS_FILE), files.path(SPECIAL_TOKENS_FILE)
+    for name in SPECIAL_NAMES:
+        if token_map.get(name) is not None:
+            mapped = read_special_token(token_map[name], name, path).content
+            _warn_of_other_name(config.get(name), name, mapped, path)
+    extra_special_tokens(token_map, path)  # checks the entries, for a message that names their file
+    old_key, new_key = EXTRA_KEYS
+    if old_key in config or new_key in config:
+        token_map.pop(old_key, None)
+    if new_key in config and new_key in token_map:
+        token_map[new_key] = [*_values_of(config[new_key]), *_values_of(token_map[new_key])]
+    return config | token_map
+
+
+def _warn_of_other_name(configured: object, name: str, mapped: str, path: Path) -> None:
+    """Warn if the token `name` of special_tokens_map.json differs from the `configured` one."""
+    content = configured.get("content") if isinstance(configured, dict) else configured
+    if content not in (None, mapped):
+        warn_once(
+            f"{path}: {name} is {mapped!r}, and {content!r} in {TOKENIZER_CONFIG_FILE}. "
+            f"{SPECIAL_TOKENS_FILE} is used, as in transformers; correct the wrong one."
+        )
+
+
+def _values_of(tokens: object) -> Iterable[object]:
+    """Return the tokens of a list, or of an object that has them by name."""
+    if isinstance(tokens, dict):
+        return list(tokens.values())
+    return tokens if isinstance(tokens, list) else [tokens]
 
 
 def _choose_kind_by_content(

@@ -303,8 +303,8 @@ def test_special_tokens_of_gpt_2_keep_the_flags_of_its_config(tmp_path, file):
     text = "the <mask> river <pad> runs<pad>down <|endoftext|> who?"
     assert tokenizer.encode_ids(text) == library(text).input_ids
     assert tokenizer.vocab_size == len(library)
-    (tmp_path / "tokenizer_config.json").write_text(json.dumps({**config, "pad_token": 3}))
-    with refuses(CheckpointError, "tokenizer_config.json: 'pad_token' is 3"):
+    (tmp_path / file).write_text(json.dumps({**config, "pad_token": 3}))
+    with refuses(CheckpointError, f"{file}: 'pad_token' is 3"):
         load_text_tokenizer(tmp_path)
 
 

@@ -4,6 +4,7 @@ import itertools
 import json
 import pickle
 import random
+import warnings
 
 import pytest
 from library_tokenizers import (
@@ -159,6 +160,58 @@ def test_added_tokens_of_early_transformers_keep_their_ids(kind, tmp_path):
         theirs = AutoTokenizer.from_pretrained(tmp_path)
         text = "the Word [URL]river<new> runs [url] word"
         assert ours.encode(text).ids == theirs(text)["input_ids"]
+
+
+@pytest.mark.parametrize("kind", TINY)
+def test_added_tokens_that_a_tokenizer_json_lacks_follow_its_own(kind, tmp_path):
+    """Someone added tokens to an old folder by hand; transformers reads the file, too."""
+    size = TINY[kind]().vocab_size
+    saved_without_sums(kind, tmp_path)
+    config = tmp_path / "tokenizer_config.json"
+    mask = json.loads(config.read_text())["mask_token"]
+    listed = json.loads(config.read_text())["added_tokens_decoder"]
+    extra = {"<url>": size + 1, "River": size, mask: TINY[kind]().mask_id}
+    change_json(tmp_path / "added_tokens.json", **extra)
+    assert load_tokenizer(tmp_path).vocab_size == size  # the config has a list, so it is not read
+    change_json(config, added_tokens_decoder=None, extra_special_tokens=["<url>"])
+    ours, theirs = load_tokenizer(tmp_path), AutoTokenizer.from_pretrained(tmp_path)
+    assert ours.vocab_size == len(theirs) == size + 2
+    for text in (f"the River runs<url>to <URL> {mask} river", f"riverRIVER {mask}"):
+        assert ours.encode(text).ids == theirs(text)["input_ids"]
+    assert ours.special_ids == {*TINY[kind]().special_ids, size + 1} == {*theirs.all_special_ids}
+    ours.save(tmp_path / "again")
+    assert load_tokenizer(tmp_path / "again").fingerprint == ours.fingerprint
+    change_json(config, added_tokens_decoder=listed)
+    assert load_tokenizer(tmp_path).token_to_id("River") is None
+    change_json(config, added_tokens_decoder=None)
+    change_json(tmp_path / "added_tokens.json", River=size + 7)
+    with refuses(CheckpointError, "added_tokens.json: the added token '<url>' has id", f"{size}"):
+        load_tokenizer(tmp_path)
+
+
+@pytest.mark.parametrize("listed", [True, False])
+@pytest.mark.parametrize("kind", ["wordpiece", "byte-bpe"])
+def test_names_of_the_special_tokens_map_count_as_in_transformers(kind, listed, tmp_path):
+    """They count unless the config lists added tokens by id, as since transformers 4.34."""
+    saved_without_sums(kind, tmp_path, only_own_files=True)
+    config, token_map = tmp_path / "tokenizer_config.json", tmp_path / "special_tokens_map.json"
+    if not listed:
+        change_json(config, added_tokens_decoder=None)
+    change_json(config, additional_special_tokens=["river"])
+    flags = {**USER, "content": "sea", "lstrip": True}
+    extra = {"additional_special_tokens": ["the"], "extra_special_tokens": ["is"]}
+    change_json(token_map, mask_token=flags, **extra)
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        ours = load_tokenizer(tmp_path)
+    theirs = AutoTokenizer.from_pretrained(tmp_path)
+    assert (ours.mask_token, ours.mask_id) == (theirs.mask_token, theirs.mask_token_id)
+    assert (ours.mask_token == "sea") == (not listed)
+    text = "the river is a river, the sea  sea is wide"
+    assert ours.encode(text).ids == theirs(text)["input_ids"]
+    named = [str(warning.message) for warning in told if "mask_token is 'sea'" in str(warning)]
+    assert len(named) == (not listed)
+    assert all(str(token_map) in each and config.name in each for each in named)
 
 
 @pytest.mark.parametrize(("make", "settings"), VARIANTS)
