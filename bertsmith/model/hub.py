@@ -118,7 +118,7 @@ def _fetch(name: str, *, with_weights: bool) -> Path:
     The folder is in the cache of the hub's client. Files that it has already are not downloaded.
     """
     try:
-        from huggingface_hub import snapshot_download
+        from huggingface_hub import HfApi, snapshot_download
         from huggingface_hub.errors import HfHubHTTPError, HFValidationError
     except ImportError as error:
         raise CheckpointError(
@@ -132,6 +132,10 @@ def _fetch(name: str, *, with_weights: bool) -> Path:
         # needed.
         if with_weights and not any(model_directory(folder).glob("*.safetensors")):
             snapshot_download(name, allow_patterns=[OLD_WEIGHTS])
+            if not any(model_directory(folder).glob(OLD_WEIGHTS)):
+                # Without a network the client gives the files that it has, perhaps those of the
+                # tokenizer alone. This call then fails; otherwise the hub has no weights.
+                HfApi().model_info(name)
         return folder
     except (_transport_error(HfHubHTTPError), HFValidationError, OSError) as error:
         # Not the network but this computer is at fault, such as a full disk.

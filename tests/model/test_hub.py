@@ -16,10 +16,11 @@ from bertsmith.data.corpus import Corpus
 FIND = """
 import sys
 from bertsmith.errors import CheckpointError
-from bertsmith.model.hub import find_checkpoint
-for name in sys.argv[1:]:
+from bertsmith.model import hub
+function, *names = sys.argv[1:]
+for name in names:
     try:
-        print(find_checkpoint(name))
+        print(getattr(hub, function)(name))
     except CheckpointError as error:
         print(error)
 """
@@ -34,9 +35,10 @@ UNUSED = {"pytorch_model.bin": b"the same weights", "flax_model.msgpack": b"1", 
 def find(tmp_path):
     """Find models in a process of its own, as the client reads its variables when imported."""
 
-    def find(hub, *names, **variables):
+    def find(hub, *names, function="find_checkpoint", **variables):
         done = subprocess.run(
-            [sys.executable, "-c", FIND, *names], capture_output=True, text=True, timeout=600,
+            [sys.executable, "-c", FIND, function, *names],
+            capture_output=True, text=True, timeout=600,
             env={**os.environ, **hub.variables(tmp_path / "home"), **variables},
         )  # fmt: skip
         assert done.returncode == 0, done.stderr
@@ -96,6 +98,28 @@ def test_a_corpus_is_built_with_the_tokenizer_of_a_model_of_the_hub(tmp_path):
     assert Corpus.open(tmp_path / "corpus").tokenizer().vocab == tiny_wordpiece().vocab
     assert "--recipe continue --from anna/small " in done.stdout
     assert {Path(name).suffix for name in hub.fetched} == {".json", ".txt"}  # and no weights
+
+
+@pytest.mark.parametrize("index", [{}, {"model.safetensors.index.json": b"{}"}])
+def test_weights_that_only_the_hub_has_are_told_without_a_network(find, index):
+    """The tokenizer was fetched before, as `corpus build` does."""
+    with serve_hub() as hub:
+        hub.repositories["anna/a"] = Repository(files=FILES | index)
+        (folder,) = find(hub, "anna/a", function="find_tokenizer")
+        assert set(contents(Path(folder))) == {"config.json", "vocab.txt", *index}
+    for offline in ("1", ""):
+        (told,) = find(hub, "anna/a", HF_HUB_OFFLINE=offline)
+        check_message(told, "anna/a: ", "Check the spelling and the network")
+
+
+def test_a_model_without_weights_is_found_where_the_hub_has_none(find):
+    """Reading it then tells that there are no weights of a kind that bertsmith reads."""
+    with serve_hub() as hub:
+        hub.repositories["anna/flax"] = Repository(
+            files={"config.json": b"{}", "flax.msgpack": b"1"}
+        )
+        (folder,) = find(hub, "anna/flax")
+    assert set(contents(Path(folder))) == {"config.json"}
 
 
 def test_a_connection_that_ends_too_early_is_told(find):
