@@ -93,6 +93,8 @@ def _indexed_shards(index: Path) -> Iterator[Path]:
         raise read_error(CheckpointError, index, error) from error
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise damaged(index, "it is not an index of weights") from error
+    if not names:
+        raise damaged(index, "its weight_map names no weights")
     wrong = [name for name in names if not isinstance(name, str)]
     if wrong:
         raise damaged(index, f"it names the shard {wrong[0]!r}, which is not a string")

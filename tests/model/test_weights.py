@@ -132,7 +132,8 @@ def test_shards(tensors, tmp_path):
     ):
         read_weights(tmp_path)
     for damaged, *named in (
-        ("{",), ("[]",), ("{}",), ('{"weight_map": {"a": 5}}', " 5,"),
+        ("{",), ("[]",), ("{}",), ('{"weight_map": {}}', "weight_map"),
+        ('{"weight_map": {"a": 5}}', " 5,"),
         ('{"weight_map": {"a": "../a.safetensors"}}', "'../a.safetensors'"),
         ('{"weight_map": {"a": "x", "b": "y", "c": null}}', " None,"),
         ('{"weight_map": ' + "[" * 200_000,),
