@@ -145,10 +145,10 @@ class LinearMultiLabel(LinearTask[LabelsPrediction], MultiLabel):
 
 
 def with_linear_head(task: LabelTask[Any], linear: LinearHead) -> LinearTask[Any]:
-    """Return the task with a fitted linear head in place of a trained one."""
+    """Return the task with a fitted linear head in place of its own, a trained or a linear one."""
     task_class: Any = LinearMultiLabel if isinstance(task, MultiLabel) else LinearClassify
     values = {each_field.name: getattr(task, each_field.name) for each_field in fields(task)}
-    return task_class(**values, linear=linear)
+    return task_class(**values | {"linear": linear})
 
 
 TASK = LinearClassify  # imported by catalog.py, which names this module

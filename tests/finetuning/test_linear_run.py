@@ -27,9 +27,16 @@ from bertsmith.model.loading import load_model
 from bertsmith.model.weight_formats.safetensors_file import read_safetensors, write_safetensors
 from bertsmith.system.progress import showing_progress
 from bertsmith.tasks.auto import load
-from bertsmith.tasks.linear_classification import LinearClassify, LinearMultiLabel
+from bertsmith.tasks.linear_classification import (
+    LinearClassify,
+    LinearMultiLabel,
+    with_linear_head,
+)
+from bertsmith.tasks.linear_head import LinearHead
 from bertsmith.tasks.loading import load_predictor
+from bertsmith.tasks.multi_label_classification import MultiLabel
 from bertsmith.tasks.text_classification import Classify
+from bertsmith.tasks.token_ngrams import TokenNgrams
 
 
 @pytest.fixture(scope="module")
@@ -342,3 +349,23 @@ def test_a_linear_head_neither_teaches_nor_is_made_smaller(settings, base, whole
     )
     with refuses(CheckpointError, "linear head", "whole model"):
         compress(fewer)
+
+
+@pytest.mark.same_on_all_computers
+@pytest.mark.parametrize("task", [Classify(("a", "b")), MultiLabel(("a", "b", "c"))])
+def test_a_linear_head_takes_the_place_of_another(task):
+    ngrams = TokenNgrams(np.zeros(0, np.int64), np.zeros(0, np.float32), 23, frozenset())
+    size = len(task.labels)
+    first, second = (
+        LinearHead(
+            np.full((5, size), number, np.float32),
+            np.zeros(size, np.float32),
+            ngrams,
+            np.zeros((0, size), np.float32),
+        )
+        for number in (1, 2)
+    )
+    with_first = with_linear_head(task, first)
+    with_second = with_linear_head(with_first, second)
+    assert type(with_second) is type(with_first) and with_second == with_first
+    assert with_first.linear is first and with_second.linear is second
