@@ -82,7 +82,7 @@ class ConlluParser:
         """Split a row into its ten cells.
 
         Raises:
-            InputError: the row has other columns, or its number or word is wrong.
+            InputError: the row has other columns, an empty one, or a wrong number.
         """
         cells = line.split("\t")
         if len(cells) != len(CONLLU_FIELDS):
@@ -106,6 +106,13 @@ class ConlluParser:
             )
         if not cells[1]:
             raise InputError(f"{self.source_name}:{row}: the word is empty. Fix the row.")
+        empty = [name for name, cell in zip(CONLLU_FIELDS, cells, strict=True) if not cell.strip()]
+        if empty:
+            raise InputError(
+                f"{self.source_name}:{row}: '{empty[0]}' of the word '{cells[1]}' is empty; where "
+                "there is nothing to say, CoNLL-U has '_'. Fix the row, or pass "
+                f"{option('skip_incomplete', True)} (skipped sentences are counted)."
+            )
         return cells
 
     def _check_label(self, row: int, cells: Sequence[str]) -> str:

@@ -293,6 +293,10 @@ TREES = [
     ("1\ta\tb", "found 3", "10", "--format conll"),
     (TREE[3].replace("PART", "_"), "'upos'", "'n't'", "--skip-incomplete"),
     (TREE[3].replace("2\tn't", "x\tn't"), "'x'", "(8)", "(8-9)", "(8.1)"),
+    (TREE[3].replace("\tnot", "\t"), "'lemma'", "'n't'", "'_'", "--skip-incomplete"),
+    (TREE[3].removesuffix("_"), "'misc'", "'n't'", "'_'", "--skip-incomplete"),
+    (TREE[3].replace("PART", " "), "'upos'", "'n't'", "'_'", "--skip-incomplete"),
+    (TREE[1].removesuffix("_"), "'misc'", "'Don't'"),
 ]
 
 
