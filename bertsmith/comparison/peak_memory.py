@@ -6,7 +6,6 @@ the run did, but with one thread, so that one process holds everything. With mor
 would be several processes, each with gradients of its own, and how many depends on the computer.
 """
 
-import tempfile
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -19,6 +18,7 @@ from bertsmith.system.hardware import ComputeChoices, computing_as, select_devic
 from bertsmith.system.memory import own_peak_bytes
 from bertsmith.system.process_options import configure_process
 from bertsmith.system.processes import run_in_new_process
+from bertsmith.system.temporary_folder import temporary_folder
 from bertsmith.training.run_folder import RunFolder
 
 STEPS = 20
@@ -38,6 +38,8 @@ class MemoryTrial:
     recipe: AnyRecipe
     choices: ComputeChoices | None
     """The precision and other choices of the full run; None if it ran on a GPU."""
+    out: Path
+    """The folder of the run, which this process removes: the other one may be killed."""
 
 
 def add_peak_memory(context: ComparisonContext, results: Sequence[RunResult]) -> None:
@@ -89,20 +91,21 @@ def measure_peak_memory(recipe: AnyRecipe, finished: RunFolder) -> int | None:
         BertsmithError: the trial failed, or its process was ended from outside.
     """
     short = recipe.shortened(STEPS).with_training(threads=1, report_to=None)
-    return run_in_new_process(_train_and_count, MemoryTrial(short, finished.read_choices()))
+    with temporary_folder() as folder:
+        trial = MemoryTrial(short, finished.read_choices(), folder / "run")
+        return run_in_new_process(_train_and_count, trial)
 
 
 def _train_and_count(trial: MemoryTrial) -> int | None:
     """Train in this process, and return the most memory that it has held."""
     configure_process()
     choices = None if trial.choices is None else replace(trial.choices, threads=1)
-    with tempfile.TemporaryDirectory(prefix="bertsmith-") as out, warnings.catch_warnings():
+    with warnings.catch_warnings(), computing_as(choices):
         warnings.simplefilter("ignore")  # the full run has shown them
-        with computing_as(choices):
-            trial.recipe.train(
-                RunFolder(Path(out, "run")),
-                callbacks=(),
-                resume_command="",
-                measure=lambda model: {},  # no further metrics
-            )
+        trial.recipe.train(
+            RunFolder(trial.out),
+            callbacks=(),
+            resume_command="",
+            measure=lambda model: {},  # no further metrics
+        )
     return own_peak_bytes()

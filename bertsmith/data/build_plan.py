@@ -7,7 +7,6 @@ another process left in this folder. So a difference is reported before anything
 
 import hashlib
 import json
-import tempfile
 from dataclasses import asdict, dataclass
 from itertools import starmap
 from pathlib import Path
@@ -20,6 +19,7 @@ from bertsmith.errors import CheckpointError, CorpusError, option, read_error
 from bertsmith.system.json_text import parse_json
 from bertsmith.system.paths import shell_path
 from bertsmith.system.small_files import read_small_file
+from bertsmith.system.temporary_folder import temporary_folder
 from bertsmith.system.write_error import naming_write_errors
 
 PLAN_NAME = "plan.json"
@@ -66,8 +66,8 @@ class BuildPlan:
         if not path.exists():
             # Several machines may write the plan at once, each first into a temporary folder of its
             # own.
-            with naming_write_errors(path), tempfile.TemporaryDirectory(dir=folder) as temporary:
-                copy = Path(temporary, PLAN_NAME)
+            with naming_write_errors(path), temporary_folder(folder) as temporary:
+                copy = temporary / PLAN_NAME
                 copy.write_text(json.dumps(asdict(self)), encoding="utf-8")
                 copy.replace(path)
         # If several processes wrote a plan at once, the one that was written last stays.

@@ -7,7 +7,6 @@ one process had built it alone. So the corpora of both ways are equal byte for b
 """
 
 import shutil
-import tempfile
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import closing
@@ -37,6 +36,7 @@ from bertsmith.system.locks import hold_folder
 from bertsmith.system.paths import check_outside
 from bertsmith.system.processes import LocalProcesses
 from bertsmith.system.progress import progress_bar
+from bertsmith.system.temporary_folder import temporary_folder
 from bertsmith.system.write_error import naming_write_errors
 from bertsmith.tokenization.auto import load_tokenizer
 from bertsmith.tokenization.tokenizer import Tokenizer
@@ -183,8 +183,8 @@ def _save_once(tokenizer: Tokenizer, target: Path) -> None:
     """Save a tokenizer unless `target` exists; of jobs that begin at once, the first saves it."""
     if target.exists():
         return
-    with naming_write_errors(target), tempfile.TemporaryDirectory(dir=target.parent) as temporary:
-        copy = Path(temporary) / target.name
+    with naming_write_errors(target), temporary_folder(target.parent) as temporary:
+        copy = temporary / target.name
         copy.mkdir()
         tokenizer.save(copy)
         try:

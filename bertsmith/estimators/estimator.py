@@ -46,6 +46,7 @@ from bertsmith.finetuning.folds import hold_out
 from bertsmith.finetuning.heads import training_function_for
 from bertsmith.model.saving import write_task_settings
 from bertsmith.system.paths import check_outside
+from bertsmith.system.temporary_folder import temporary_folder
 from bertsmith.tasks.loading import load_predictor
 from bertsmith.tasks.predictor import Predictor, accumulate_rows
 from bertsmith.tasks.scoring import Evaluation, MetricAccumulator
@@ -438,8 +439,8 @@ class Estimator(ABC):
         state = dict(vars(self))
         predictor = state.pop("predictor_", None)
         if predictor is not None:
-            with tempfile.TemporaryDirectory() as directory:
-                folder = predictor.save(Path(directory) / "model")
+            with temporary_folder() as directory:
+                folder = predictor.save(directory / "model")
                 files = [path for path in folder.rglob("*") if path.is_file()]
                 state["_files"] = {str(p.relative_to(folder)): p.read_bytes() for p in files}
             state["_loading"] = self._loading_of(predictor)

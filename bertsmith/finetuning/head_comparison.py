@@ -7,11 +7,9 @@ head is trained once for each fold, on the examples outside of the fold, and sco
 
 import re
 import statistics
-import tempfile
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -25,6 +23,7 @@ from bertsmith.finetuning.label_calibration import HeldOutAnswers
 from bertsmith.finetuning.linear_run import load_encoder
 from bertsmith.finetuning.unlabelled_texts import UnlabelledTexts
 from bertsmith.system.progress import progress_bar
+from bertsmith.system.temporary_folder import temporary_folder
 from bertsmith.tasks.auto import load
 from bertsmith.tasks.predictor import Predictor, accumulate_examples
 from bertsmith.tasks.settings.classify import ClassifySettings, Head
@@ -194,8 +193,8 @@ def _try_fold(
         KeyboardInterrupt: the user asked to stop.
         TrainingError: the training had to end, as its loss was NaN.
     """
-    with tempfile.TemporaryDirectory(prefix="bertsmith-") as directory:
-        out = Path(directory) / "model"
+    with temporary_folder() as folder:
+        out = folder / "model"
         fold_settings = settings_of_head(settings, head).for_fold(out)
         callbacks = [] if watch is None else [watch]
         # Without eval examples, so that the fold does not choose the best weights.
@@ -207,7 +206,7 @@ def _try_fold(
         except Interrupted:
             raise KeyboardInterrupt("stopped while heads were compared; nothing is kept") from None
         except TrainingError as error:
-            location = rf" \(all in {re.escape(directory)}[^)]*\)"
+            location = rf" \(all in {re.escape(str(folder))}[^)]*\)"
             raise TrainingError(re.sub(location, "", error.message)) from None
         training_seconds = time.perf_counter() - began
         predictor = load(out, device=settings.device, precision=settings.precision)

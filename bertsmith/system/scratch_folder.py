@@ -5,6 +5,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from bertsmith.system.stop_signal import delaying_stops
+
 
 class ScratchFolder:
     """Folder of an object's temporary files; a context manager that removes it at the end."""
@@ -24,11 +26,13 @@ class ScratchFolder:
         traceback: TracebackType | None,
     ) -> None:
         if self._folder is not None:
-            self._folder.cleanup()
+            with delaying_stops():  # which would leave the folder
+                self._folder.cleanup()
 
     def new_path(self, suffix: str) -> Path:
         """Return the path of a file that is not there yet."""
         if self._folder is None:
-            self._folder = tempfile.TemporaryDirectory(prefix=self._prefix)
+            with delaying_stops():
+                self._folder = tempfile.TemporaryDirectory(prefix=self._prefix)
         self._num_files += 1
         return Path(self._folder.name, f"{self._num_files}{suffix}")

@@ -134,3 +134,16 @@ class StopSignal:
         elif not self._is_finishing and not _last.is_repeated_by(number):
             signal.signal(number, self._previous.pop(number))
             signal.raise_signal(number)
+
+
+@contextmanager
+def delaying_stops() -> Iterator[None]:
+    """Let a stop signal wait until the block has ended.
+
+    Raises:
+        KeyboardInterrupt: the process got such a signal in the block.
+    """
+    with StopSignal() as stop:
+        yield
+    if stop.requested:
+        raise KeyboardInterrupt

@@ -1,7 +1,12 @@
 """Peak memory of a recipe's training: that of a process of its own, whatever this one holds."""
 
 import mmap
+import os
 import shutil
+import signal
+import tempfile
+import threading
+import time
 from dataclasses import replace
 
 import pytest
@@ -49,3 +54,23 @@ def test_a_failed_measurement_is_told_and_loses_nothing(finished, tmp_path):
         add_peak_memory(work, results[:1])
     assert len(told) == 2 and told[1].startswith("next sentence: peak memory not measured: ")
     assert [result.to_json() for result in results] == before
+
+
+def test_a_stop_leaves_no_files_of_the_trial(finished, tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setenv("TMPDIR", str(tmp_path))  # for the process of the trial
+    tiny, *_ = read_comparison(finished).recipes
+    folder = RunFolder(finished.out / "next-sentence" / "seed-0")
+
+    def stop():
+        deadline = time.monotonic() + 600
+        while time.monotonic() < deadline and not [*tmp_path.glob("bertsmith-*/run")]:
+            time.sleep(0.01)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    thread = threading.Thread(target=stop)
+    thread.start()
+    with pytest.raises(KeyboardInterrupt):
+        measure_peak_memory(tiny, folder)
+    thread.join()
+    assert [*tmp_path.glob("bertsmith-*")] == []
