@@ -1,12 +1,12 @@
 """`bertsmith corpus build`: texts and a tokenizer → token ids on disk, ready for pre-training."""
 
-import json
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
 from bertsmith.commands.next_command import with_import_flags
+from bertsmith.commands.output import print_json
 from bertsmith.commands.settings.corpus_build import Settings
 from bertsmith.data.corpus_build import UNMERGED_DIR, build_corpus
 from bertsmith.data.manifest import Manifest, SourcesManifest, SplitManifest
@@ -86,7 +86,7 @@ def print_corpus(
         warn_unknown(manifest.unknown_rate, out)
     if as_json:
         head = {"out": str(out), "elapsed_seconds": round(elapsed_seconds, 3)}
-        print(json.dumps(head | manifest.summary(), ensure_ascii=False))
+        print_json(head | manifest.summary())
     else:
         print("\n".join(_describe(out, manifest, elapsed_seconds)))
         print(f"next      {pretrain_command(out, model)}")
@@ -107,7 +107,7 @@ def _encode_shard(
         overwrite=settings.overwrite,
     )
     if settings.json:
-        print(json.dumps({"out": str(out), "shard": str(shard), **asdict(report)}))
+        print_json({"out": str(out), "shard": str(shard), **asdict(report)})
         return
     documents = count_noun(report.documents, "document")
     tokens = count_noun(report.tokens, "token")

@@ -1,12 +1,12 @@
 """`bertsmith corpus inspect`: a corpus folder → its checksums verified, counts and examples."""
 
-import json
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from bertsmith.commands.corpus_build import describe_html, describe_sources, describe_split
+from bertsmith.commands.output import print_json
 from bertsmith.commands.settings.corpus_inspect import Settings
 from bertsmith.data.corpus import Corpus
 from bertsmith.data.manifest import SPLITS, SourcesManifest, SplitManifest
@@ -56,7 +56,7 @@ def main(settings: Settings, line: Sequence[str]) -> None:
             )
     if settings.json:
         facts = {"corpus": str(corpus), **manifest.summary(), "examples": example_texts}
-        print(json.dumps(facts, ensure_ascii=False))
+        print_json(facts)
         return
     console = make_console(highlight=False, markup=False, soft_wrap=True)
     for name, split in manifest.splits.items():

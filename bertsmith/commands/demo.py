@@ -1,10 +1,9 @@
 """`bertsmith demo`: the documentation on this computer → a BERT, its score, and a report."""
 
-import json
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from bertsmith.commands.output import print_note
+from bertsmith.commands.output import print_json, print_note
 from bertsmith.commands.settings.demo import Settings
 from bertsmith.demo.job import run_demo
 from bertsmith.demo.page import METHODS, MORE_MINUTES, PRETRAINED, UNTRAINED, describe_shortening
@@ -19,7 +18,10 @@ def main(settings: Settings, line: Sequence[str]) -> None:
     """
     with Display() as display:
         results = run_demo(settings, say=print_note, callbacks=[display])
-    print(json.dumps(results) if settings.json else "\n".join(describe_demo(results)))
+    if settings.json:
+        print_json(results)
+    else:
+        print("\n".join(describe_demo(results)))
 
 
 def describe_demo(results: dict[str, Any]) -> Iterator[str]:

@@ -1,9 +1,9 @@
 """`bertsmith distill pretraining`: a pre-trained model and a corpus → a smaller model."""
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from bertsmith.commands.output import print_json
 from bertsmith.commands.pretrain import suggest_commands
 from bertsmith.commands.resume import print_resume_state, resume_command
 from bertsmith.commands.settings.distill_pretraining import Settings
@@ -34,7 +34,7 @@ def main(settings: Settings, line: Sequence[str]) -> None:
             resume_command=resume_command(line),
         )
     if settings.json:
-        print(json.dumps({**result, "comparison": comparison.to_json()}))
+        print_json({**result, "comparison": comparison.to_json()})
     else:
         print(describe_student(result, comparison))
 

@@ -1,6 +1,5 @@
 """`bertsmith embed`: a model and texts → their vectors, in the order of the texts."""
 
-import json
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -8,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from bertsmith.commands.output import print_note
+from bertsmith.commands.output import print_json, print_note
 from bertsmith.commands.settings.embed import Settings
 from bertsmith.data.examples import ExampleReader
 from bertsmith.data.tables import check_delimiter
@@ -49,7 +48,7 @@ def main(settings: Settings, line: Sequence[str]) -> None:
         texts = ExampleReader(file, settings.columns, labelled=False, pairs=False)
         report = embed(encoder, texts, out)
     if settings.json:
-        print(json.dumps(report))
+        print_json(report)
     else:
         print(
             f"{count_noun(report['num_texts'], 'text')} → {out}  "

@@ -3,7 +3,6 @@
 A fine-tuned model is scored on labelled data, a pre-trained one on minimal pairs.
 """
 
-import json
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
@@ -11,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from bertsmith.commands.evaluate_flags import check_flags
-from bertsmith.commands.output import print_note
+from bertsmith.commands.output import print_json, print_note
 from bertsmith.commands.pair_evaluation import evaluate_pairs
 from bertsmith.commands.settings.evaluate import Settings
 from bertsmith.commands.system_scores import evaluate_system
@@ -103,7 +102,7 @@ def print_result(
     if settings.json:
         if baselines:
             report["baselines"] = to_jsonable(baselines)
-        print(json.dumps(report))
+        print_json(report)
         return
     scores, blank_line, details = str(result).partition("\n\n")
     print("\n".join([scores, *map(str, baselines)]) + blank_line + details)

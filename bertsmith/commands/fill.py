@@ -1,9 +1,8 @@
 """`bertsmith fill`: a text with [MASK] → the likeliest words for each [MASK]."""
 
-import json
 from collections.abc import Sequence
 
-from bertsmith.commands.output import print_note
+from bertsmith.commands.output import print_json, print_note
 from bertsmith.commands.predict import decode_argument
 from bertsmith.commands.settings.fill import Settings
 from bertsmith.data.unknown_tokens import warn_unknown
@@ -29,7 +28,7 @@ def main(settings: Settings, line: Sequence[str]) -> None:
     if prediction.is_truncated:
         print_note("The text is longer than the model reads; its end was cut off.")
     if settings.json:
-        print(json.dumps({"text": text, **prediction.to_json()}, ensure_ascii=False))
+        print_json({"text": text, **prediction.to_json()})
         return
     for number, words in enumerate(prediction.masks, start=1):
         print(

@@ -1,11 +1,10 @@
 """`bertsmith finetune translate`: pairs of texts → a model that writes one from the other."""
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from bertsmith.commands.next_command import with_import_flags
-from bertsmith.commands.output import print_note
+from bertsmith.commands.output import print_json, print_note
 from bertsmith.commands.resume import print_resume_state, resume_command
 from bertsmith.commands.settings.finetune_translate import Settings
 from bertsmith.data.tables import check_delimiter
@@ -36,7 +35,7 @@ def main(settings: Settings, line: Sequence[str]) -> None:
             rows = count_noun(result[name], "row was", "rows were")
             print_note(f"{flag}: {rows} left out: a text was missing or longer than --max-length")
     if settings.json:
-        print(json.dumps(result))
+        print_json(result)
         return
     print("\n".join(describe(result)))
     command = f'bertsmith translate {shell_path(settings.out)} "a text"'

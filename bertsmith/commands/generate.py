@@ -1,9 +1,9 @@
 """`bertsmith generate`: a text → the text and its continuation."""
 
-import json
 from collections.abc import Sequence
 from dataclasses import asdict
 
+from bertsmith.commands.output import print_json
 from bertsmith.commands.predict import decode_argument
 from bertsmith.commands.settings.generate import Settings
 from bertsmith.lineage.beam_search import BeamSearch
@@ -21,7 +21,7 @@ def main(settings: Settings, line: Sequence[str]) -> None:
     text = decode_argument(settings.text)
     (result,) = generator([text], settings.max_new_tokens, decoding)
     if settings.json:
-        print(json.dumps({"prompt": text, **asdict(result)}, ensure_ascii=False))
+        print_json({"prompt": text, **asdict(result)})
     else:
         print(result.text)
 

@@ -1,12 +1,12 @@
 """`bertsmith hardware`: measure this computer, and show how bertsmith computes on it."""
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
 import torch
 
+from bertsmith.commands.output import print_json
 from bertsmith.commands.settings.hardware import Settings
 from bertsmith.model.attention_paths import (
     PATH_NAMES,
@@ -61,7 +61,7 @@ def main(settings: Settings, line: Sequence[str]) -> None:
             "precision": precision,
             "used": computing,
         }
-        print(json.dumps(facts))
+        print_json(facts)
         return
     lines = [
         f"processor            {processor_name()}, {count_noun(torch.get_num_threads(), 'thread')}",

@@ -4,10 +4,25 @@ import json
 import sys
 from typing import Any
 
+from bertsmith.errors.option_names import escape_marks
+
 
 def print_report(report: Any, as_json: bool) -> None:
     """Print a report as text, or as one JSON object."""
-    print(json.dumps(report.to_json()) if as_json else report)
+    if as_json:
+        print_json(report.to_json())
+    else:
+        print(report)
+
+
+def print_json(value: Any, *, allow_nan: bool = True) -> None:
+    """Print a value as one line of JSON; letters of all scripts, such as 体, stay readable.
+
+    If standard output cannot hold them, they are written as escapes. So are the marks around
+    options: the stream then spells an option so that the JSON stays valid.
+    """
+    is_utf8 = (sys.stdout.encoding or "utf-8").lower() == "utf-8"
+    print(escape_marks(json.dumps(value, ensure_ascii=not is_utf8, allow_nan=allow_nan)))
 
 
 def print_note(line: str | None) -> None:

@@ -1,11 +1,11 @@
 """`bertsmith params`: count a model's parameters, by component."""
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, get_type_hints
 
+from bertsmith.commands.output import print_json
 from bertsmith.commands.settings.params import Settings, Sizes
 from bertsmith.errors import ConfigError
 from bertsmith.model.bert import BertModel
@@ -36,7 +36,10 @@ def main(settings: Settings, line: Sequence[str]) -> None:
     sizes = {name: size for name, size in asdict(settings.sizes).items() if size is not None}
     model = _load_or_build(settings.model, sizes)
     facts = account(model)
-    print(json.dumps(facts) if settings.json else describe_counts(facts, _notes(model)))
+    if settings.json:
+        print_json(facts)
+    else:
+        print(describe_counts(facts, _notes(model)))
 
 
 def account(model: BertModel) -> dict[str, Any]:

@@ -1,9 +1,9 @@
 """`bertsmith plan`: forecast time, memory and arithmetic of a pre-training run."""
 
-import json
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from bertsmith.commands.output import print_json
 from bertsmith.commands.pretrain import build_job
 from bertsmith.commands.settings.plan import Settings
 from bertsmith.model.config import BertConfig
@@ -40,7 +40,10 @@ def main(settings: Settings, line: Sequence[str]) -> None:
             "efficiency": scaling.efficiency,
         }
         lines += describe_scaling(scaling, settings.bandwidth)
-    print(json.dumps(facts) if settings.json else "\n".join(lines))
+    if settings.json:
+        print_json(facts)
+    else:
+        print("\n".join(lines))
 
 
 def describe_forecast(facts: dict[str, Any], config: PretrainConfig) -> Iterator[str]:

@@ -1,6 +1,5 @@
 """`bertsmith predict`: a fine-tuned model and texts → its predictions."""
 
-import json
 import os
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -9,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from bertsmith.commands.output import print_note
+from bertsmith.commands.output import print_json, print_note
 from bertsmith.commands.settings.predict import Settings
 from bertsmith.commands.task_flags import load_with_flags, parse_for_folder
 from bertsmith.data.examples import example_noun
@@ -98,7 +97,7 @@ def _predict(settings: Settings, folder: ModelFolder | None) -> None:
     warn_unknown(unknown_rate, "the texts" if settings.file is None else settings.file)
     if settings.json:
         report |= {**totals.to_json(), "unknown_rate": unknown_rate}
-        print(json.dumps(report, ensure_ascii=False, allow_nan=False))
+        print_json(report, allow_nan=False)
     for note in totals.notes():
         print_note(f"{note}.")
     if totals.num_texts and totals.num_without_entity == totals.num_texts:

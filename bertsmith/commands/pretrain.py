@@ -1,12 +1,12 @@
 """`bertsmith pretrain`: a corpus → a pre-trained BERT."""
 
-import json
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 from bertsmith.commands.next_command import with_import_flags
+from bertsmith.commands.output import print_json
 from bertsmith.commands.resume import print_resume_state, resume_command
 from bertsmith.commands.settings.pretrain import Settings
 from bertsmith.model.electra_pair import GENERATOR
@@ -52,7 +52,10 @@ def main(settings: Settings, line: Sequence[str]) -> None:
             callbacks=callbacks,
             resume_command=resume_command(line),
         )
-    print(json.dumps(result) if settings.json else describe_run(result))
+    if settings.json:
+        print_json(result)
+    else:
+        print(describe_run(result))
 
 
 def describe_run(result: dict[str, Any]) -> str:

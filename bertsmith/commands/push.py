@@ -1,12 +1,11 @@
 """`bertsmith push`: a model folder → the Hugging Face hub."""
 
-import json
 import re
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from bertsmith.commands.output import print_note
+from bertsmith.commands.output import print_json, print_note
 from bertsmith.commands.settings.push import Settings
 from bertsmith.model.hub import CARD_FILE, push_model
 
@@ -23,7 +22,7 @@ def main(settings: Settings, line: Sequence[str]) -> None:
     """
     pushed = push_model(settings.model, settings.name, private=settings.private)
     if settings.json:
-        print(json.dumps(asdict(pushed)))
+        print_json(asdict(pushed))
     else:
         print(f"{pushed.url}  ({len(pushed.files)} files, {pushed.num_bytes / 1e6:,.1f} MB)")
     if not names_license(settings.model):

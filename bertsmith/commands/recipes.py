@@ -1,8 +1,8 @@
 """`bertsmith recipes`: list the recipes that come with bertsmith, by command."""
 
-import json
 from collections.abc import Iterator, Sequence
 
+from bertsmith.commands.output import print_json
 from bertsmith.commands.settings.recipes import Settings
 from bertsmith.config import recipe_summary, shipped_recipes
 from bertsmith.system.terminal import align_columns
@@ -26,7 +26,7 @@ def main(settings: Settings, line: Sequence[str]) -> None:
         for kind in USED_BY
     }
     if settings.json:
-        print(json.dumps(recipes, ensure_ascii=False))
+        print_json(recipes)
     else:
         print("\n".join(_lines(recipes)))
 

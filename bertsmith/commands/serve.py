@@ -1,12 +1,11 @@
 """`bertsmith serve`: model folders → a server over HTTP."""
 
-import json
 import socket
 from collections.abc import Sequence
 from dataclasses import asdict
 from functools import partial
 
-from bertsmith.commands.output import print_note
+from bertsmith.commands.output import print_json, print_note
 from bertsmith.commands.settings.serve import Settings
 from bertsmith.serving.bench import (
     TABLE_HEADING,
@@ -58,7 +57,7 @@ def _measure(url: str, settings: Settings, api_key: str | None) -> None:
         on_load=show_load,
     )
     if settings.json:
-        print(json.dumps(asdict(result)))
+        print_json(asdict(result))
     else:
         print(*describe_bench(result), sep="\n")
 

@@ -1,8 +1,8 @@
 """Training of a GPT, LSTM, ELMo or T5 on a corpus, for the commands `pretrain gpt` and so on."""
 
-import json
 from collections.abc import Sequence
 
+from bertsmith.commands.output import print_json
 from bertsmith.commands.resume import print_resume_state, resume_command
 from bertsmith.commands.settings.pretrain_system import PretrainSystem
 from bertsmith.lineage.pretraining_run import SystemJob, pretrain_system
@@ -30,6 +30,6 @@ def run_system(system: str, settings: PretrainSystem, line: Sequence[str]) -> No
             resume_command=resume_command(line),
         )
     if settings.json:
-        print(json.dumps(result))
+        print_json(result)
     else:
         print("\n".join(describe_pretraining(result)))

@@ -1,6 +1,5 @@
 """`bertsmith evaluate` for models that are no BERT: GPT, LSTM, ELMo, T5 and Transformer."""
 
-import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,7 +10,7 @@ from bertsmith.commands.evaluate_flags import (
     used_flags,
 )
 from bertsmith.commands.first_word import parse_with_columns
-from bertsmith.commands.output import print_note
+from bertsmith.commands.output import print_json, print_note
 from bertsmith.commands.pair_evaluation import evaluate_pairs
 from bertsmith.commands.settings.evaluate import Settings
 from bertsmith.data.columns import Columns, TranslationColumns
@@ -65,7 +64,10 @@ def _score_by_pairs(settings: Settings) -> None:
         unknown_rate = scorer.num_unknown / max(1, scorer.num_tokens)
         warn_unknown(unknown_rate, name_source(path))
         report = {**result.to_json(), "unknown_rate": unknown_rate}
-        print(json.dumps(report) if settings.json else result)
+        if settings.json:
+            print_json(report)
+        else:
+            print(result)
 
     # Locks the file of scores, and refuses one that is the input or a file of the model.
     with lock_outputs({"--scores": settings.scores}, path, settings.model):
@@ -92,7 +94,7 @@ def _score_text_to_text(settings: Settings) -> None:
         rows = count_noun(reader.num_skipped, "incomplete row was", "incomplete rows were")
         print_note(f"{rows} left out")
     if settings.json:
-        print(json.dumps(scores))
+        print_json(scores)
         return
     print(
         f"exact match     {percent(scores['exact_match'])} of the "

@@ -1,10 +1,10 @@
 """`bertsmith tokenizer extend`: a tokenizer and texts of a domain → a larger tokenizer."""
 
-import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from bertsmith.commands.output import print_json
 from bertsmith.commands.settings.tokenizer_extend import Settings
 from bertsmith.commands.tokenizer_train import build_command, describe_source
 from bertsmith.config import to_jsonable
@@ -36,7 +36,7 @@ def main(settings: Settings, line: Sequence[str]) -> None:
             # So that `corpus build` can name the model that `pretrain --from` then continues.
             note_origin(folder, settings.extension.from_)
     if settings.json:
-        print(json.dumps(extension_as_json(settings.extension, out, report), ensure_ascii=False))
+        print_json(extension_as_json(settings.extension, out, report))
     else:
         print("\n".join(extension_lines(settings.extension, out, report)))
 

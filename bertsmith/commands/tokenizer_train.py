@@ -1,6 +1,5 @@
 """`bertsmith tokenizer train`: texts → a tokenizer folder, and statistics of its fit."""
 
-import json
 import shlex
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
@@ -10,6 +9,7 @@ from typing import Any
 
 from bertsmith.commands.flags import changed_flags
 from bertsmith.commands.next_command import with_import_flags
+from bertsmith.commands.output import print_json
 from bertsmith.commands.settings.tokenizer_train import Settings
 from bertsmith.data.reading import SourceReport, format_reason
 from bertsmith.data.settings import CorpusSettings
@@ -38,9 +38,7 @@ def main(settings: Settings, line: Sequence[str]) -> None:
             settings.tokenizer, out, executor=executor, overwrite=settings.overwrite
         )
     if settings.json:
-        print(
-            json.dumps(report_as_json(settings.tokenizer, out, learned, report), ensure_ascii=False)
-        )
+        print_json(report_as_json(settings.tokenizer, out, learned, report))
     else:
         print("\n".join(training_lines(settings.tokenizer, out, learned, report)))
 

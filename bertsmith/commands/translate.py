@@ -1,9 +1,8 @@
 """`bertsmith translate`: texts → the texts that a model writes from them."""
 
-import json
 from collections.abc import Sequence
 
-from bertsmith.commands.output import print_note
+from bertsmith.commands.output import print_json, print_note
 from bertsmith.commands.predict import decode_argument
 from bertsmith.commands.settings.translate import Settings
 from bertsmith.data.text_files import iter_lines
@@ -30,7 +29,7 @@ def main(settings: Settings, line: Sequence[str]) -> None:
     for text, target in zip(texts, targets, strict=True):
         num_empty += bool(text.strip()) and not target
         if settings.json:
-            print(json.dumps({"source": text, "target": target}, ensure_ascii=False))
+            print_json({"source": text, "target": target})
         else:
             print(target)
     if num_empty:

@@ -83,6 +83,13 @@ def option(path: str, value: Any = None, *, placeholder: str = "") -> str:
     return f"{BEGIN}{path}{VALUE}{type(plain).__name__} {plain}{END}"
 
 
+def escape_marks(text: str) -> str:
+    """Return JSON whose marks around options are escapes, as `as_flags` finds them in JSON."""
+    for mark in (BEGIN, VALUE, END):
+        text = text.replace(mark, f"\\u{ord(mark):x}")
+    return text
+
+
 def as_flags(message: str, spell: Spelling | None = None) -> str:
     """Spell the options of a message as on the command line.
 
@@ -192,6 +199,9 @@ def _spelled(message: str, spell: Spelling) -> str:
         if named is None:
             return marked[0]
         spelled = spell(named)
-        return json.dumps(spelled)[1:-1] if _is_in_json(marked) else spelled
+        if not _is_in_json(marked):
+            return spelled
+        # As in the rest of this JSON: letters such as Chinese ones are escaped if it is ASCII.
+        return json.dumps(spelled, ensure_ascii=message.isascii())[1:-1]
 
     return MARKED.sub(replacement, message)

@@ -29,7 +29,10 @@ def rename_card(directory: Path) -> None:
         return
     old, new = title["name"], directory.resolve().name
     card = TITLE.sub(lambda _: f"---\n\n# {new}\n", card, count=1)
-    card = card.replace(f"- name: {json.dumps(old)}\n", f"- name: {json.dumps(new)}\n")
+    named = json.dumps(new, ensure_ascii=False)
+    for is_escaped in (False, True):  # earlier versions escaped letters such as Chinese ones
+        old_name = json.dumps(old, ensure_ascii=is_escaped)
+        card = card.replace(f"- name: {old_name}\n", f"- name: {named}\n")
     # Shell commands in a card need no change. Only cards of models that generate text and of ELMos
     # have one that names the folder (training/model_card.py), and `Predictor.save`, which calls
     # this, saves neither.

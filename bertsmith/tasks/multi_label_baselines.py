@@ -25,7 +25,10 @@ class MultiLabelBaselines(Baselines):
     def gold_keys(self, task: Any, examples: Sequence[Example]) -> list[str]:
         """Return the labels of each text as a JSON list, a string that can be counted."""
         return [
-            json.dumps([name for name, flag in zip(task.labels, row, strict=True) if flag])
+            json.dumps(
+                [name for name, flag in zip(task.labels, row, strict=True) if flag],
+                ensure_ascii=False,
+            )
             for row in _label_flags(task, examples)
         ]
 

@@ -126,9 +126,10 @@ def _front_matter(pipeline: str, run: Mapping[str, Any], name: str) -> str:
         lines.append(f"base_model: {base}")
     lines += ["tags:", "- bertsmith"]
     if scores:
-        data = json.dumps(_name_of(run.get("settings", {}).get("eval")) or "held-out examples")
+        name_of_data = _name_of(run.get("settings", {}).get("eval")) or "held-out examples"
+        data = json.dumps(name_of_data, ensure_ascii=False)
         lines += ["metrics:", *(f"- {score}" for score in scores), "model-index:"]
-        lines += [f"- name: {json.dumps(name)}", "  results:", "  - task:"]
+        lines += [f"- name: {json.dumps(name, ensure_ascii=False)}", "  results:", "  - task:"]
         lines += [f"      type: {pipeline}", "    dataset:", f"      name: {data}"]
         lines += [f"      type: {data}", "    metrics:"]
         lines += [
