@@ -126,5 +126,5 @@ def test_order_coverage_and_refusal():
     assert len("ab" * 51) > MAX_WORD_LEN
     learned = learn({"ab" * 51: 9, "cd": 3}, vocab_size=1000)
     assert learned.skipped_words == 9 and "ab" not in learned.tokens
-    with refuses(ConfigError, "--vocab-size:", "11", "5 special", "7 single", "at least 12"):
+    with refuses(ConfigError, "--vocab-size:", "11", "5 special", "7 tokens of", "at least 12"):
         learn({"ab": 5, "abc": 4, "!": 9}, vocab_size=11)
