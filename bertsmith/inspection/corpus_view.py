@@ -1,7 +1,7 @@
 """Statistics of a model's attention heads over the texts of a file, and a map of their vectors."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -68,7 +68,7 @@ def view_corpus(
         InputError: the file cannot be read, or has no text.
     """
     definition = predictor.definition
-    _check_columns(definition, columns)
+    columns = _task_columns(definition, columns)
     has_label_column = getattr(columns, "label_column", None) is not None
     has_labels = has_label_column and not isinstance(definition, Tag)  # whose labels are of words
     examples = _read_examples(predictor, path, columns, num_texts, labelled=has_labels)
@@ -143,17 +143,28 @@ def _label_head(predictor: Predictor[Any]) -> str | None:
     return "classify" if is_classifier and "classify" in heads else None
 
 
-def _check_columns(definition: Any, columns: Any) -> None:
-    """Refuse options for reading a file that the model's task does not have.
+def _task_columns(definition: Any, columns: Any) -> Any:
+    """Return the options for reading a file as those of the model's task.
+
+    `look` has the general `Columns`. Of these, a task with a class of its own takes the options
+    that this class has, too.
 
     Raises:
-        ConfigError: such an option is set.
+        ConfigError: another option is set.
     """
-    if _has_own_files(definition) and not isinstance(columns, definition.columns):
-        for name in changed_options(columns):
+    if not _has_own_files(definition) or isinstance(columns, definition.columns):
+        return columns
+    taken = {each.name: each.type for each in fields(definition.columns)}
+    if isinstance(definition, Tag):
+        del taken["label_column"]  # the labels of words are not shown
+    types = {each.name: each.type for each in fields(columns)}
+    changed = changed_options(columns)
+    for name in changed:
+        if taken.get(name) != types[name]:  # one of another type has other values, as `format`
             raise ConfigError(
                 f"{option(name)}: the files of this model's task are read without it. Leave it out."
             )
+    return definition.columns(**{name: getattr(columns, name) for name in changed})
 
 
 def _has_own_files(definition: Any) -> bool:
@@ -168,9 +179,7 @@ def _read_examples(
     """Read the first examples of a file: as the model's task reads them, or as plain texts."""
     definition = predictor.definition
     if _has_own_files(definition):
-        # The general `Columns` of `look` may not be those of the task; then none of them is set.
-        task_columns = columns if isinstance(columns, definition.columns) else None
-        return list(definition.reader(path, task_columns, labelled=labelled).first(num_texts))
+        return list(definition.reader(path, columns, labelled=labelled).first(num_texts))
     # pairs=None: a row may have a second text.
     return ExampleReader(path, columns, labelled=labelled, pairs=None).read(num_texts)
 

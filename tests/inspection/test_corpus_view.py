@@ -98,13 +98,29 @@ def test_several_labels_of_a_text_are_one_label_on_the_map(tmp_path):
     assert result.page.corpus.labels == ("a, b", "b", "")
 
 
-@pytest.mark.parametrize("head", ["tag", "answer", "choose"])
-def test_columns_that_the_task_does_not_read_are_refused(head, tmp_path):
+@pytest.mark.parametrize(("head", "columns"), [
+    ("tag", Columns(label_column="label")), ("answer", Columns(label_column="label")),
+    ("tag", Columns(format="csv")), ("choose", Columns(pair_column="2")),
+])  # fmt: skip
+def test_columns_that_the_task_does_not_read_are_refused(head, columns, tmp_path):
     folder = save_tiny(tmp_path / "model", head, labels=LABELS[head])
     sample = SAMPLES[FILES[head]]
     path = sample.write(tmp_path / sample.file, 5, 0)
-    with refuses(ConfigError, "--label-column", "Leave it out"):
-        look_at(folder, head, path, columns=Columns(label_column="label"))
+    with refuses(ConfigError, "--", "Leave it out"):
+        look_at(folder, head, path, columns=columns)
+
+
+def test_columns_that_the_task_also_has_are_taken(tmp_path):
+    rows = (["the film", "good", "bad", 1], ["the film", "good", "", 0], ["a story", "a", "b", 0])
+    path = write_csv(tmp_path / "a.csv", ["start", "choice1", "choice2", "right"], *rows)
+    columns = Columns(text_column="start", label_column="right", skip_incomplete=True)
+    folder = save_tiny(tmp_path / "choose", "choose")
+    view = look_at(folder, "choose", path, columns=columns).page.corpus
+    assert (view.texts, view.labels) == (("the film good bad", "a story a b"), ("1", "0"))
+    folder = save_tiny(tmp_path / "tag", "tag", labels=LABELS["tag"])
+    path = SAMPLES["tag"].write(tmp_path / "a.conll", 5, 0)
+    view = look_at(folder, "tag", path, columns=Columns(skip_incomplete=True)).page.corpus
+    assert len(view.texts) == 5
 
 
 def test_labels_of_words_are_not_those_of_texts(tmp_path):
