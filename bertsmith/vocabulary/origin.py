@@ -6,6 +6,7 @@ model, so that pre-training on a corpus of the tokenizer can continue it.
 
 from pathlib import Path
 
+from bertsmith.errors import CheckpointError
 from bertsmith.model.hub import is_hub_name
 from bertsmith.system.files import write_json
 from bertsmith.system.json_text import parse_json
@@ -51,7 +52,10 @@ def model_of_tokenizer(tokenizer: Path) -> Path | None:
 
 
 def _has_weights(folder: Path) -> bool:
-    folder = model_directory(folder)
+    try:
+        folder = model_directory(folder)
+    except CheckpointError:  # the folder inside that modules.json names is missing
+        return False
     # A file, or the index of its shards
     names = [f"{name}{end}" for name in WEIGHT_NAMES for end in ("", ".index.json")]
     return (folder / "config.json").is_file() and any((folder / name).is_file() for name in names)

@@ -13,6 +13,7 @@ from tokenizers import models
 
 from bertsmith.errors import ConfigError
 from bertsmith.pretraining.from_model import first_difference
+from bertsmith.system.files import write_json
 from bertsmith.tokenization.byte_bpe import BYTE_CHARACTERS, ByteBpeTokenizer
 from bertsmith.tokenization.unigram import UnigramTokenizer
 from bertsmith.vocabulary.byte_bpe import extend_byte_bpe
@@ -161,6 +162,16 @@ def test_the_model_of_an_extension_may_have_its_weights_in_any_file(tmp_path, we
     (model / weights).touch()
     found = model_of_tokenizer(tokenizer)
     assert found is not None and found.samefile(model)
+
+
+def test_a_model_whose_inner_folder_is_missing_is_not_named(tmp_path):
+    """And it is no error: the tokenizer alone is enough for a corpus."""
+    tokenizer, model = tmp_path / "tokens", tmp_path / "model"
+    tokenizer.mkdir()
+    model.mkdir()
+    note_origin(tokenizer, model)
+    write_json(model / "modules.json", [{"path": "0_Transformer", "type": "models.Transformer"}])
+    assert model_of_tokenizer(tokenizer) is None
 
 
 @pytest.mark.parametrize(
