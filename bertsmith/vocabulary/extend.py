@@ -33,7 +33,8 @@ class ExtensionReport:
     num_old: int = 0
     added: tuple[str, ...] = ()
     shown: tuple[str, ...] = ()
-    """The added tokens for people: those of byte-level BPE as text, with `▁` for spaces."""
+    """The added tokens for people: those of byte-level BPE as text, with `▁` for spaces and escapes
+    for line breaks and tabs."""
     stats: dict[str, tuple[TokenizerStats, TokenizerStats]] = field(default_factory=dict)
     """Statistics of the old and of the new tokenizer, on the texts `learned from` and `held out`,
     if there are any."""
@@ -65,7 +66,7 @@ def extend_tokenizer(
     report.added = tuple(tokenizer.vocab[old.vocab_size :])
     report.shown = report.added
     if isinstance(tokenizer, ByteBpeTokenizer):
-        report.shown = tuple(read_bytes([token]).replace(" ", SPACE) for token in report.added)
+        report.shown = tuple(_readable(read_bytes([token])) for token in report.added)
     for name, words in (("learned from", counts), ("held out", held_out)):
         if words:
             report.stats[name] = tokenizer_stats(old, words), tokenizer_stats(tokenizer, words)
@@ -117,3 +118,13 @@ def check_extensible(tokenizer: Tokenizer, path: Path) -> None:
                 f"{path}: its added token {token!r} is a word, and would be cut from longer words "
                 "if tokens were put behind it. Extend a tokenizer without added words."
             )
+
+
+def _readable(text: str) -> str:
+    r"""Return the text of a token in one line.
+
+    >>> _readable(" tensor"), _readable("\n\t")
+    ('▁tensor', '\\n\\t')
+    """
+    text = text.replace(" ", SPACE)
+    return "".join(char if char.isprintable() else repr(char)[1:-1] for char in text)

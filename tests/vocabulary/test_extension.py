@@ -1,5 +1,6 @@
 """Further pieces for a vocabulary: what is learned, what stays, how new ones were cut before."""
 
+import json
 import re
 from collections import Counter
 from collections.abc import Sequence
@@ -186,3 +187,14 @@ def test_added_tokens_are_shown_as_people_read_them(tmp_path, kind, word):
     )
     assert word in report.shown and len(report.shown) == len(report.added)
     assert (report.shown == report.added) == (kind != "byte-bpe")
+
+
+def test_line_breaks_that_were_added_do_not_break_the_line_of_a_report(tmp_path):
+    tiny_byte_bpe().save(tmp_path / "old")
+    document = json.dumps({"text": "x\n\t\ty\n\t\tz"})
+    (tmp_path / "code.jsonl").write_text(f"{document}\n" * 9, encoding="utf-8")
+    texts = (tmp_path / "code.jsonl",)
+    _, report = extend_tokenizer(
+        ExtensionSettings(from_=tmp_path / "old", texts=texts, add=1, held_out_share=0.0)
+    )
+    assert report.added == ("Ċĉ",) and report.shown == ("\\n\\t",)
