@@ -88,6 +88,7 @@ def look(
                 f"{option('data')}: only encoders such as BERT have it, and the model_type of this "
                 f"model is '{model_type}'. Leave it out."
             ) from None
+        # `model` may also be a name on the hub, which `read_by_system` resolves, too.
         system_input = read_by_system(
             Path(model), model_type, text, pairs, max_length=length, device=device
         )

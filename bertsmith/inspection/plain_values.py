@@ -24,7 +24,7 @@ MAX_LENS_WORDS = 3
 
 
 def plain_piece(piece: ShownPiece) -> list[Any]:
-    """Return a token as a plain JSON value: its text, part, first and end character, and word."""
+    """Return the fields of a token as a list, in their order; a `part` of None becomes -1."""
     part = -1 if piece.part is None else piece.part
     return [piece.token, part, piece.start, piece.end, piece.word]
 
@@ -79,7 +79,9 @@ def likely_words(tokenizer: Tokenizer, logits: NDArray[np.float32]) -> list[Any]
     values, ids = scores.topk(min(MAX_LENS_WORDS, scores.shape[1]))
     # These are softmax probabilities over all words, computed only for the words that are listed.
     probabilities = (values - scores.logsumexp(-1, keepdim=True)).exp()
-    words = {id_: format_token(tokenizer, id_, "") for id_ in set(ids.flatten().tolist())}
+    words = {
+        id_: format_token(tokenizer, id_, characters="") for id_ in set(ids.flatten().tolist())
+    }
     likely = []
     for row_ids, row_probabilities in zip(ids.tolist(), probabilities.tolist(), strict=True):
         row = zip(row_ids, row_probabilities, strict=True)

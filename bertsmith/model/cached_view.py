@@ -58,8 +58,15 @@ class NewTokens:
         longest = max(self.totals)
         length = padded_length(longest) if self.device.type == "cpu" else longest
         return Block(
-            queries=Cells(self.lengths, count, max(self.lengths), self.device, self.columns),
-            keys=Cells(self.totals, count, length, self.device),
+            # `columns` are positions in the whole sequence, by which the causal pattern hides keys.
+            queries=Cells(
+                self.lengths,
+                num_rows=count,
+                length=max(self.lengths),
+                device=self.device,
+                columns=self.columns,
+            ),
+            keys=Cells(self.totals, num_rows=count, length=length, device=self.device),
             pattern=CAUSAL,
         )
 

@@ -73,6 +73,7 @@ def task_head(settings: Mapping[str, Any]) -> str | None:
     for name in TASK_HEADS:
         # Several heads may have one class of transformers, such as BertForSequenceClassification,
         # and then differ in their problem type.
+        # A task's head is a model's only head, and each family has a class for it.
         has_class = family.architectures[frozenset({name})] in architectures
         has_problem_type = name not in PROBLEM_TYPES or stored_type == PROBLEM_TYPES[name]
         if has_class and has_problem_type:
@@ -277,9 +278,8 @@ def build_config(file: Path, settings: Mapping[str, Any]) -> BertConfig:
         # `family.absent` has what transformers assumes for fields that config.json omits.
         return family.config(**{**family.absent, **values})
     except ConfigError as error:
-        message = str(error)  # it names fields; the user's file has their keys
-        for name, stored_key in family.keys.items():
-            message = re.sub(rf"\b{name}\b", stored_key or name, message)
+        # The message names fields; the user's file has their keys.
+        message = re.sub(r"\w+", lambda name: family.keys.get(name[0]) or name[0], str(error))
         raise CheckpointError(f"{file}: {message}") from error
 
 
@@ -300,6 +300,7 @@ def build_config_json(model: BertModel, id2label: Mapping[int, str]) -> dict[str
             settings |= _head_config(name, head, id2label, family)
     own = dict(model.task_settings)
     # A model without a pair head has no `PAIR_TASK`, as if it had that of next sentence prediction.
+    # Nor has a family with one pair head, such as ALBERT, whose head needs no name.
     pair_head = next((name for name in PAIR_HEADS if name in model.heads), "next_sentence")
     if pair_head != "next_sentence" and "next_sentence" in family.heads:
         own[PAIR_TASK] = pair_head

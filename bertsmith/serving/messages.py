@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from bertsmith.serving.folder_state import FolderState
+from bertsmith.tasks.sentence_folder import Similarity
 
 ResultKind = Literal["predict", "vectors", "token_vectors"]
 """The kind of result that a request asks for: predictions of the model's head, a vector for each
@@ -44,8 +45,8 @@ class ModelInfo:
     num_threads: int
     pooling: str | None = None
     """Pooling of the vectors, and None if the model gives none."""
-    similarity: str = "cosine"
-    """The comparison of two vectors that the folder names: cosine, dot, euclidean or manhattan."""
+    similarity: Similarity = "cosine"
+    """The comparison of two vectors that the folder names."""
     folder_state: FolderState = ()
     """Names, sizes and times of change of the folder's files when loading began."""
     prompts: Mapping[str, str] = field(default_factory=dict)

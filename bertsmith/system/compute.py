@@ -58,7 +58,7 @@ class Compute(InferenceCompute):
 
 
 def is_installed(package: str) -> bool:
-    """Return whether a package can be imported; a folder that has only its name cannot."""
+    """Return whether a package is installed; a folder that has only its name does not count."""
     spec = find_spec(package)
     return spec is not None and spec.origin is not None
 

@@ -22,26 +22,30 @@ def is_forked() -> bool:
 
 
 class ForkSafeLock:
-    """A lock that is free in a forked child, even if a thread held it in the parent.
+    """A lock that is free in a forked child, even if another thread held it in the parent.
 
     In that case `reset` is called in the child, since the data that the lock guards may be half
-    changed.
+    changed. If the thread that forked holds the lock, it still does so in the child.
     """
 
     def __init__(self, reset: Callable[[], object] = lambda: None) -> None:
         self._lock = threading.Lock()
+        self._owner: int | None = None  # the thread that holds the lock
         self._reset = reset
         _locks.add(self)
 
     def __enter__(self) -> None:
         self._lock.acquire()
+        self._owner = threading.get_ident()
 
     def __exit__(self, *problem: object) -> None:
+        self._owner = None
         self._lock.release()
 
     def renew(self) -> None:
-        """Make the lock free, in a forked child."""
-        if self._lock.locked():
+        """Make the lock free in a forked child, unless the child's only thread holds it."""
+        if self._lock.locked() and self._owner != threading.get_ident():
+            self._owner = None
             self._lock = threading.Lock()
             self._reset()
 

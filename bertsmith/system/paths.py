@@ -32,6 +32,7 @@ def with_name_of_its_own(path: Path) -> Path:
     """Return a path whose last part is a name: that of `.`, `..` or an empty one is looked up.
 
     Other files and folders are named after it, such as `mine-classifier` beside the model `mine`.
+    Only `/` has no name.
     """
     return Path(os.path.realpath(path)) if path.name in ("", "..") else path
 

@@ -45,8 +45,8 @@ ALLOWED_IN_MULTI_LABEL: Mapping[str, AllowedValue] = {
         "a number above 0, below 1",
     ),
 }
-"""Allowed values of settings in config.json that other tasks allow more values of: for each, a
-function that checks a value, and the allowed values in words."""
+"""Settings in config.json that have fewer allowed values here than in other tasks, with these
+values: the threshold is a probability, while that of question answering may be any number."""
 
 
 class MultiLabelAccumulator(PredictionCounts):

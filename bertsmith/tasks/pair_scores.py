@@ -40,7 +40,7 @@ class PairScores:
     good: float
     bad: float
     is_identical: bool = False
-    """Whether both sentences have the same tokens, as if they differ only in unknown words."""
+    """Whether both sentences have the same tokens, such as if only unknown words differ."""
     is_truncated: bool = False
     """Whether a sentence was longer than the model reads and was cut."""
     num_windows = 1  # sentences are not read in windows

@@ -38,7 +38,10 @@ class InferenceTask(ABC, Generic[ExampleT, PredictionT]):
 
     @property
     def head(self) -> str | None:
-        """The model's head, one of `heads`; None for the bare encoder."""
+        """The head that this task trains and reads, the first of `heads`; None for no head.
+
+        For a model with another head, `restore` returns the task of that head.
+        """
         return self.heads[0] if self.heads else None
 
     @classmethod
@@ -143,9 +146,11 @@ def text_example(record: Mapping[str, Any]) -> Example:
     """Build an example from the fields `text` and, where it is given, `pair` or `text_pair`.
 
     Raises:
-        InputError: a field is missing or no string.
+        InputError: a field is missing or no string, or both `pair` and `text_pair` are given.
     """
     text = text_field(record, "text")
-    given_names = [name for name in PAIR_FIELDS if name in record]
+    given_names = [name for name in PAIR_FIELDS if record.get(name) is not None]
+    if len(given_names) > 1:
+        raise InputError("Give either 'pair' or 'text_pair', not both: each is the second text.")
     pair = text_field(record, given_names[0]) if given_names else None
     return Example(text, pair, row=record.get("row", 0))

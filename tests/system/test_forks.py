@@ -118,6 +118,22 @@ def test_a_lock_that_another_thread_holds_is_open_in_the_child():
     assert not resets
 
 
+def test_a_lock_that_the_forking_thread_holds_is_still_held_in_the_child():
+    resets = []
+    lock = ForkSafeLock(lambda: resets.append(1))
+    lock.__enter__()
+
+    def leave():
+        lock.__exit__()
+        with lock:
+            assert not resets
+
+    try:
+        assert answers_in_child(leave)
+    finally:
+        lock.__exit__()
+
+
 @pytest.mark.parametrize(("setter", "block"), [
     ("set_float32_matmul_precision", lambda: using_route("medium")),
     ("set_default_dtype", _default_float32),

@@ -238,6 +238,15 @@ def test_a_model_of_single_texts_takes_no_pairs_and_one_of_pairs_no_single_texts
     assert len(classifier([("good", "bad"), "good"])) == 2  # it is not known which it reads
 
 
+def test_the_second_text_of_a_record_may_be_none_but_has_one_name(tmp_path):
+    model = load(save_tiny(tmp_path / "m", "classify", labels=NAMES), device="cpu")
+    nothing = {"text": "good", "pair": None}
+    assert model.example(nothing).pair is None
+    assert model.example({**nothing, "text_pair": "bad"}).pair == "bad"
+    with refuses(InputError, "'pair'", "'text_pair'", "not both"):
+        model.example({"text": "good", "pair": "bad", "text_pair": "worse"})
+
+
 @pytest.mark.parametrize("name", ["pair", "text_pair"])
 @pytest.mark.parametrize(("head", "text"), [("tag", "Ada flew"), ("masked_lm", "a [MASK]")])
 def test_a_second_text_is_refused_by_tasks_of_one(tmp_path, head, text, name):

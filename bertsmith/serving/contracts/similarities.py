@@ -43,15 +43,15 @@ async def compute_similarities(call: Call, model: ModelInfo, body: SimilarityBod
         model,
         [*source, *sentences],
         prompt_name=parameters.prompt_name,
-        # The length of a vector changes every similarity but the cosine, so that only the folder
-        # can say whether vectors are scaled to length 1.
+        # The cosine compares vectors of length 1. Whether vectors are scaled to it changes every
+        # other similarity, so that only the folder can say it.
         normalize=True if model.similarity == "cosine" else None,
         direction=parameters.truncation_direction,
         may_cut=parameters.truncate is not False,
         field=TextField("inputs", _path_of),
     )
     vectors = stack_vectors(answers)
-    return compute_similarity(vectors[:1], vectors[1:], model.similarity)[0].tolist()  # type: ignore[arg-type]
+    return compute_similarity(vectors[:1], vectors[1:], model.similarity)[0].tolist()
 
 
 def _path_of(index: int) -> str:
