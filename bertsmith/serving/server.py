@@ -43,8 +43,10 @@ def bind(host: str, port: int) -> socket.socket:
     # for sockets that name it.
     try:
         listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-    except OSError as error:  # such as a computer without IPv6
-        raise _no_address(host, error) from None
+    except OSError as error:
+        if error.errno == errno.EAFNOSUPPORT:  # a computer without IPv6
+            raise _no_address(host, error) from None
+        raise
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     close_unread_connections(listener)
     try:
