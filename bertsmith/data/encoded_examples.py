@@ -213,8 +213,8 @@ class EncodedExamples:
         """Compute the SHA-256 of targets and of all token ids, by which a run knows its data.
 
         If examples have several rows, the numbers of their rows are hashed, too. Lengths and type
-        ids of rows are not: the special tokens in the token ids show where each text begins and
-        ends. Names of targets depend on the task, which a run compares by itself.
+        ids of rows are not: nearly always, the special tokens in the token ids show where each text
+        begins and ends. Names of targets depend on the task, which a run compares by itself.
         """
         digest = hashlib.sha256()
         for targets in (self.example_targets, self.row_targets):

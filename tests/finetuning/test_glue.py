@@ -148,16 +148,30 @@ def test_a_run_without_its_scores_is_scored_again_and_another_refused(settings):
 
 @pytest.mark.same_on_all_computers
 @pytest.mark.parametrize(
-    ("file", "head", "row", "part"),
+    ("file", "head", "row", "column", "advice"),
     [
-        ("train.tsv", "index\tquestion\tsentence2\tlabel", "0\ta\tb\tx", "'sentence1'"),
-        ("dev.tsv", "index\tsentence1\tsentence2\tlabels", "0\ta\tb\tx", "'label'"),
-        ("test.tsv", "index\ttext1\tsentence2", "0\ta\tb", "'sentence1'"),
+        (
+            "train.tsv",
+            "index\tquestion\tsentence2\tlabel",
+            "0\ta\tb\tx",
+            "'sentence1'",
+            "gluebenchmark.com",
+        ),
+        (
+            "dev.tsv",
+            "index\tsentence1\tsentence2\tlabels",
+            "0\ta\tb\tx",
+            "'label'",
+            "gluebenchmark.com",
+        ),
+        ("test.tsv", "index\ttext1\tsentence2", "0\ta\tb", "'sentence1'", "Rename the right one"),
     ],
 )
-def test_advice_on_a_file_names_no_option_that_glue_lacks(settings, file, head, row, part):
+def test_advice_on_a_file_names_no_option_that_glue_lacks(
+    settings, file, head, row, column, advice
+):
     write(settings.data / "RTE" / file, [head], [row])
-    with refuses(InputError, f"RTE/{file}: ", part, "Columns found", "gluebenchmark.com") as caught:
+    with refuses(InputError, f"RTE/{file}: ", column, "Columns found", advice) as caught:
         run_glue(replace(settings, tasks=("RTE",), seeds=1))
     assert list(options_in(caught.value.message)) == []
 
