@@ -102,7 +102,11 @@ class Metric:
 
 
 def metrics_of(comparison: Comparison, results: Sequence[RunResult]) -> list[Metric]:
-    """Build all metrics: of the common eval rows, other pre-training objectives, and tasks."""
+    """Build all metrics: of the common eval rows, other pre-training objectives, and tasks.
+
+    Args:
+        results: one for each recipe and seed, with the seeds of each recipe in the same order.
+    """
     tasks = {
         task.name: f"{task.name}: {score_name(task.settings.score_key)}"
         for task in comparison.tasks
@@ -129,8 +133,11 @@ def metrics_of(comparison: Comparison, results: Sequence[RunResult]) -> list[Met
 
 
 def build_title(name: str) -> str:
-    """Build the title of a metric from its name, such as `rtd_auc`: objective and metric."""
-    objective, _, metric = name.partition("_")
+    """Build the title of a metric from its name, such as `rtd_auc`: objective and metric.
+
+    The name of an objective may have underscores, too, as in `my_loss_accuracy`.
+    """
+    objective, _, metric = name.rpartition("_")
     metric_name = "area under the ROC curve" if metric == "auc" else "accuracy"
     return f"{title_of_term(objective)}: {metric_name}"
 

@@ -32,20 +32,24 @@ class ComparisonSettings(Compute):
     steps: float | None = None
     """Budget in steps: updates of the weights for each recipe."""
     seeds: int | None = None
-    """Number of seeds: each recipe runs once with each seed."""
+    """Number of seeds: each recipe runs once with each seed. By default the number of the
+    comparison file."""
     eval_rows: int | None = None
     """Number of eval rows in each evaluation of a run. By default 512, in ten evaluations. Short
     runs have fewer rows and evaluations, so that these take at most a twentieth of the time."""
     final_rows: int | None = None
-    """Number of eval rows on which the finished models are measured, of one segment and as many of
-    two. By default 4,096; after short runs fewer, but at least 256."""
+    """Number of eval rows of each kind, of one segment and of two, on which the finished models are
+    measured. By default 4,096; after short runs fewer, but at least 256."""
     measure_memory: Advanced[bool] = True
     """Measure the peak memory of each recipe once, on a CPU, after all runs. A new process trains
     20 steps for it, which takes some seconds."""
 
     @property
     def given_compute(self) -> dict[str, Any]:
-        """The compute settings that replace those of each recipe: those that the user has set."""
+        """The compute settings that replace those of each recipe: all but defaults.
+
+        So a default that the user gives, such as `--precision auto`, does not replace the recipe's.
+        """
         values = {field.name: getattr(self, field.name) for field in fields(Compute)}
         return {name: value for name, value in values.items() if value != getattr(Compute, name)}
 

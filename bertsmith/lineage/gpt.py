@@ -171,7 +171,7 @@ class Gpt(TrainableModel):
             lengths: the number of new tokens of each sequence.
             cache: the keys and values of all earlier tokens, for each layer.
         """
-        new = cache.read(lengths)
+        new = cache.read(lengths)  # notes the new tokens, whose keys and values its views then add
         positions = torch.from_numpy(new.columns).to(input_ids.device)  # in the whole sequences
         return self._encode(input_ids, positions, cache.views_for(len(self.layers)))
 

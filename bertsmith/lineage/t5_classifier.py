@@ -41,6 +41,7 @@ TOKENS_AT_ONCE = 512
 class T5ClassifierConfig(BertConfig):
     """The part of a T5's config that fine-tuning reads; `T5Config` is the whole config."""
 
+    # Placeholders for two fields that `BertConfig` requires; `T5Config` has the true numbers.
     num_attention_heads: int = 1
     intermediate_size: int = 1
     hidden_dropout_prob: float = 0.1
@@ -142,9 +143,12 @@ class T5Classifier(BertModel):
         labels = TokenRow.of(targets).to(self.device)
         decoder_input = TokenRow.of([[t5.start_id, *target[:-1]] for target in targets])
         source = TokenRow(batch.input_ids, batch.lengths)
-        order = tuple(range(len(targets)))
         pairs = SourceTarget(
-            source, decoder_input.to(self.device), labels.input_ids, order, batch.step_indices
+            source,
+            target=decoder_input.to(self.device),
+            labels=labels.input_ids,
+            order=tuple(range(len(targets))),
+            step_indices=batch.step_indices,
         )
         logits = t5.compute_logits(t5.decode(pairs)).float()
         loss = F.cross_entropy(logits, labels.input_ids, reduction="sum")
@@ -191,6 +195,8 @@ FAMILY = Family(
     heads=dict.fromkeys(TEXT_TO_TEXT_HEADS, TextToTextHead),
     names={},  # `own_folder` loads and saves the weights
     architectures={  # heads of a model → its class in transformers
+        # These are also classes of heads that a T5 cannot have: `task_head` (config_file.py) looks
+        # up a class for the head of each task.
         **own_architectures("T5"),
         **{frozenset({head}): "T5ForConditionalGeneration" for head in TEXT_TO_TEXT_HEADS},
     },

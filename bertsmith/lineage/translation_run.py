@@ -26,7 +26,7 @@ from bertsmith.lineage.system_run import (
     loop_settings,
 )
 from bertsmith.lineage.transformer import Transformer, TransformerConfig
-from bertsmith.lineage.translation import EncodedPairs, Translation, encode_pairs
+from bertsmith.lineage.translation import TERM, EncodedPairs, Translation, encode_pairs
 from bertsmith.lineage.translation_settings import TranslationSettings
 from bertsmith.model.config import PRESETS, BertConfig
 from bertsmith.pretraining.micro_batch import rows_of_micro_batch
@@ -212,8 +212,8 @@ class TranslationRun(SystemRun[TranslationData]):
         scores = score_generation(model, data.held_out)
         losses = trained.summary.held_out
         evaluation = {
-            "loss": losses["held_out_write_loss"],
-            "token_accuracy": losses["held_out_write_accuracy"],
+            "loss": losses[f"held_out_{TERM}_loss"],
+            "token_accuracy": losses[f"held_out_{TERM}_accuracy"],
             **scores,
         }
         facts = {
@@ -291,8 +291,8 @@ def score_pairs(
     with evaluating(model):
         losses = objective.evaluate(model)
     return {
-        "loss": losses["held_out_write_loss"],
-        "token_accuracy": losses["held_out_write_accuracy"],
+        "loss": losses[f"held_out_{TERM}_loss"],
+        "token_accuracy": losses[f"held_out_{TERM}_accuracy"],
         **score_generation(model, pairs, len(pairs)),
     }
 
@@ -305,7 +305,8 @@ def score_generation(
     `exact_match` is the share of generated targets that equal the table's, token for token.
     """
     pairs = pairs.first(max_pairs)
-    longest = max(map(len, pairs.targets))  # an answer of more tokens would equal none of them
+    # Targets end with the end token. An answer that is cut here has none, so it equals no target.
+    longest = max(map(len, pairs.targets))
     num_right = 0
     for first in range(0, len(pairs), SOURCES_AT_ONCE):
         batch = slice(first, first + SOURCES_AT_ONCE)

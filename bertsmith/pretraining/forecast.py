@@ -34,7 +34,8 @@ from bertsmith.training.flat_parameters import Layout
 from bertsmith.training.machine import Machine, computing_on
 
 SAMPLED_STEPS = 4
-"""Steps of each phase whose batches are made to count their tokens, or all steps if it has fewer.
+"""Steps of each phase whose batches are made to count their tokens. Of a phase with short rows that
+has fewer steps, all are; the last phase always has so many, even if the run ends before.
 """
 PROCESS_BYTES = 180_000_000
 """Bytes that a process holds before it computes, for its libraries; 165 to 190 MB were measured.
@@ -248,8 +249,9 @@ def state_bytes(
     """Count the bytes of weights, optimizer and gradients.
 
     Weights are fp32; a run in bf16 also has a copy in bf16. The optimizer has two numbers per
-    weight. Each share of a step has gradients of its own, in fp32 if it sums those of several
-    micro-batches, or with `--exact`.
+    weight. Each share of a step has gradients of its own: in fp32 if it sums those of several
+    micro-batches, with `--exact`, and on a GPU. All shares count, since this machine computes whole
+    steps for the forecast.
     """
     width = DTYPES[machine.precision].itemsize
     is_cpu = machine.device.type == "cpu"
@@ -349,6 +351,8 @@ def _time_steps(
         measured = timer.time(phase.first, seconds=seconds)
         evaluation = timer.time_evaluation() * objective.eval_rows / eval_rows
         other_pids = [worker.process.pid or 0 for worker in timer.workers.processes]
+        # What the processes hold after the steps is taken for their peak, since they keep the
+        # memory that they free, except that of large arrays (`configure_process`).
         peak = resident_bytes([os.getpid(), *other_pids]) if is_cpu else None
     if machine.device.type == "cuda":
         peak = torch.cuda.max_memory_allocated(machine.device)

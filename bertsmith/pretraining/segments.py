@@ -23,6 +23,8 @@ IS_RANDOM = 1
 # Labels of sentence order prediction
 IN_ORDER = 0
 IS_SWAPPED = 1
+HAS_PARTNER = 0
+"""Label of `halves_around` for rows of a contrastive pair; those without one have IGNORE_INDEX."""
 
 
 @dataclass(frozen=True)
@@ -114,16 +116,17 @@ class Anchors:
     def positions(self, first: int, count: int) -> np.ndarray:
         """Return the token offsets of `count` anchors from the `first`, int64 `[count]`."""
         epochs = range(first // self.num_anchors, (first + count - 1) // self.num_anchors + 1)
-        # Orders of earlier epochs are dropped. Below, the local name is read, since another thread
-        # may assign to `_epochs` meanwhile.
+        # Orders of earlier epochs are dropped. Another thread may assign to `_epochs` meanwhile, so
+        # the local name is read below, and `_epoch` reads the attribute once.
         self._epochs = orders = {epoch: self._epoch(epoch) for epoch in epochs}
         skipped = first - epochs.start * self.num_anchors
         return np.concatenate(list(orders.values()))[skipped : skipped + count]
 
     def _epoch(self, epoch: int) -> np.ndarray:
         """Return the token offsets of an epoch's anchors in their order, int64 `[num_anchors]`."""
-        if epoch in self._epochs:
-            return self._epochs[epoch]
+        order = self._epochs.get(epoch)
+        if order is not None:
+            return order
         rng = np.random.default_rng([self._seed, epoch])
         shift = rng.random() if self._moving else 0.5
         offsets = (rng.permutation(self.num_anchors) + shift) * (self.num_tokens / self.num_anchors)
@@ -148,9 +151,9 @@ def draw_pairs(
 
     This is Devlin et al. 2019, section 3.1, task 2. The label is `IS_NEXT` or `IS_RANDOM` by a fair
     coin, but always `IS_RANDOM` if the document has one sentence. The text must have two documents
-    or more, none of them empty. Every row uses the same number of draws, whatever its label.
-    Segments are filled as in the released `create_pretraining_data.py`, with differences that keep
-    the labels balanced and the lengths uninformative (docs/architecture.md, "Segment pairs").
+    or more, none of them empty. Segments are filled as in the released
+    `create_pretraining_data.py`, with differences that keep the labels balanced and the lengths
+    uninformative (docs/architecture.md, "Segment pairs").
 
     Args:
         anchors: token offsets, int64 `[rows]`.
@@ -165,10 +168,11 @@ def draw_pairs(
     # A has 1 to all but one of the sentences, and the only one of a chunk of one sentence.
     a_end = chunks.first + rng.integers(1, np.maximum(num_sentences, 2))
     len_a = starts[a_end] - starts[chunks.first]
-    # A random segment is as long as the true continuation, so that lengths tell nothing.
-    max_len_b = _pair_length(corpus, chunks, max_lengths) - len_a
+    # A random segment is as long as the true continuation, so that lengths tell nothing. Where A
+    # leaves no room, or is the whole chunk, this length is 0 or less, and one sentence is taken.
+    continuation_lengths = _pair_length(corpus, chunks, max_lengths) - len_a
     other_tokens = _other_document_tokens(corpus, chunks, rng)
-    random_b = _gather_sentences(corpus, other_tokens, np.maximum(max_len_b, 1))
+    random_b = _gather_sentences(corpus, other_tokens, np.maximum(continuation_lengths, 1))
     b_first = np.where(is_next, a_end, random_b.first)
     b_end = np.where(is_next, chunks.end, random_b.end)
     kept_a, kept_b = pair_budget(len_a, starts[b_end] - starts[b_first], max_lengths)
@@ -233,7 +237,8 @@ def halves_around(corpus: Corpus, anchors: np.ndarray, length: int) -> Segments:
 
     `anchors` are token offsets, int64 `[rows / 2]`. The halves have up to `length` tokens each. If
     the text around an anchor is a single sentence, it is extended by a neighbouring one. A document
-    of one sentence is cut in its middle, and its rows have the label `IGNORE_INDEX`.
+    of one sentence is cut in its middle, and its rows have the label `IGNORE_INDEX`; all others
+    have `HAS_PARTNER`.
     """
     starts = corpus.sentence_starts
     chunks = _gather_sentences(corpus, anchors, np.full(len(anchors), 2 * length))
@@ -250,7 +255,7 @@ def halves_around(corpus: Corpus, anchors: np.ndarray, length: int) -> Segments:
     first_begin = np.maximum(begin, middle - length)
     first_end = np.maximum(middle, begin + 1)  # not empty, even if the document has one token
     second_end = np.minimum(end, middle + length)
-    labels = np.repeat(np.where(is_single_sentence, IGNORE_INDEX, 0), 2)
+    labels = np.repeat(np.where(is_single_sentence, IGNORE_INDEX, HAS_PARTNER), 2)
     return Segments(
         np.stack([first_begin, middle], axis=1).ravel(),
         np.stack([first_end, second_end], axis=1).ravel(),

@@ -2,7 +2,7 @@
 
 import pytest
 
-from bertsmith.comparison.metrics import Metric, to_json
+from bertsmith.comparison.metrics import Metric, build_title, to_json
 from bertsmith.comparison.report import UNKNOWN, WITHIN, classify_difference
 
 
@@ -35,3 +35,8 @@ def test_a_verdict_knows_what_is_better():
     assert classify_difference(single, single.differences()["b"]) == UNKNOWN
     text = single.format_difference(single.differences()["b"])
     assert text.startswith("+40.0 (no spread over seeds")
+
+
+def test_a_title_has_the_whole_name_of_an_objective():
+    assert build_title("my_loss_accuracy") == "my_loss: accuracy"
+    assert build_title("rtd_auc") == "replaced tokens: area under the ROC curve"
