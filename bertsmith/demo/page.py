@@ -128,7 +128,7 @@ def describe_shortening(results: Mapping[str, Any]) -> str:
     if sentences:
         sentences.append(
             "Repeat the demo when the computer is less busy, or give it more time: "
-            f"bertsmith demo --minutes {2 * results['minutes']:g}."
+            f"{find_program()} demo --minutes {2 * results['minutes']:g}."
         )
     return " ".join(sentences)
 

@@ -84,6 +84,7 @@ def check_vocabularies(
     # A fingerprint is a hash of a tokenizer's vocabulary and settings.
     if teacher_tokenizer.fingerprint == other_tokenizer.fingerprint:
         return
+    # `first_difference` compares tokens and settings, but lets the second have more tokens.
     difference = first_difference(teacher_tokenizer, other_tokenizer) or (
         f"{other_tokenizer.vocab_size:,} and {teacher_tokenizer.vocab_size:,} tokens"
         if other_tokenizer.vocab_size != teacher_tokenizer.vocab_size

@@ -12,7 +12,7 @@ from bertsmith.tasks.baseline import Baseline
 from bertsmith.training.run_config import drop_none
 
 LINEAR_BASELINE = "linear"
-"""Key of the linear head among the baselines of a fine-tuned model."""
+"""The `Baseline.key` of the linear head, with which a fine-tuned model is compared."""
 
 
 @dataclass(frozen=True, kw_only=True)

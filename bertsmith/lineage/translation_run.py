@@ -165,7 +165,8 @@ class TranslationRun(SystemRun[TranslationData]):
 
     def build_model(self, config: SystemConfig, data: TranslationData) -> EncoderDecoder:
         if data.start is not None:
-            return copy.deepcopy(data.start)  # timing rows changes the dtype of a model's weights
+            # The base class also builds a model to time some rows, and changes its dtype for that.
+            return copy.deepcopy(data.start)
         with drawing_from(config.seed):  # the caller's random numbers do not change
             return Transformer(config.model)
 

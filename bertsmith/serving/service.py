@@ -200,7 +200,7 @@ class Service:
                 )
             if not changed or is_last:
                 return ready
-            self._engine.kill()
+            self._engine.kill()  # on purpose, so `_restart_engine` is not called
             self._engine = self._new_engine()
 
     async def stop(self) -> None:
@@ -268,7 +268,7 @@ class Service:
         self._held[request_id] = len(records), num_characters
         answer: asyncio.Future[Answers | Refusal] = asyncio.get_running_loop().create_future()
         self._futures[request_id] = answer
-        num_tokens = estimate_tokens(num_characters, self.max_batch_tokens)
+        num_tokens = estimate_tokens(num_characters, max_tokens=self.max_batch_tokens)
         self.admission.waiting_time.add(request_id, num_tokens)
         try:
             # A tuple can be hashed: the engine computes requests with equal options together.

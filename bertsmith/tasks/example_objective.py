@@ -65,7 +65,7 @@ class HeldOutExamples:
 class TaskEvaluation:
     """The evaluation of a task's model on its eval examples.
 
-    Each of several processes predicts a part of the examples, and `combine` scores all parts.
+    Each of several ranks predicts a part of the examples, and `combine` scores all parts.
     """
 
     task: Task[Any, Any]
@@ -148,8 +148,9 @@ class FineTuning(Objective[BertModel, Batch]):
         self.train = train
         self.held_out = held_out
         self.batch_size = batch_size
-        # No share may be empty, so there are at most as many as examples in a step. If the loss
-        # compares groups of examples, there are at most as many as groups, which stay whole.
+        # More shares than examples would leave some empty (only the last step of an epoch, which
+        # may be short, does). If the loss compares groups of examples, there are at most as many
+        # shares as groups, which stay whole.
         self.num_shares = min(num_shares, -(-batch_size // (task.group_size or 1)))
         self.micro_batch_tokens = micro_batch_tokens
         self.seed = seed
@@ -198,7 +199,8 @@ class FineTuning(Objective[BertModel, Batch]):
         encoded = self.train.encoded
         group = self._groups(step)[index]
         first_rows = self._first_rows(step)
-        # The index of each row among all rows of the step, by which dropout is drawn.
+        # The index of each row among all rows of the step, by which dropout is drawn. Here the rows
+        # are in the order of `group`; `with_step_indices` puts them in that of the batch.
         step_indices = [
             first_rows[i] + row for i in group for row in range(len(encoded.rows_of(i)))
         ]
@@ -303,7 +305,8 @@ def training_examples(
     if not task.rows_stay_together:
         encoded_for_training = encoded.by_row()
         rows = [rows[example] for example in encoded.example_of_row().tolist()]
-    # Where a task reads no windows, several rows are the texts of an example that are compared.
+    # Where a task reads no windows, as in the training of vectors of texts, several rows are the
+    # texts of an example that are compared.
     num_windowed = 0 if task.windowing is None else encoded.num_windowed
     return TrainingExamples(
         encoded_for_training, path, rows, num_windowed, encoded.num_truncated, notes

@@ -162,7 +162,8 @@ def _read_tokenizer_json(path: Path, root: Json, config: Json) -> tuple[list[str
         ),
     }
     # None means the value of `lowercase`. If both files mean the same, the config's value is taken,
-    # so that `follow_config` does not warn of None beside true or false.
+    # so that `follow_config`, which takes the config's values for the classes of WordPiece alone,
+    # does not warn of None beside true or false.
     lowercase = settings["lowercase"]
     given = config.get("strip_accents")
     meant_by_config = lowercase if given is None else given

@@ -46,7 +46,7 @@ def _word_pattern(rule: WordRule) -> re.Pattern[str]:
     abbreviation = rf"(?:{letter}\.){{2,}}(?!{letter})"  # U.S.
     dots_or_dashes = r"\.{2,}|-{2,}"
     return re.compile(
-        rf"{abbreviation}|{ending}|{stem}(?:{joint}{stem})*|{letter}+|{dots_or_dashes}"
+        rf"{abbreviation}|{ending}|{stem}(?:{joint}{stem})*|{dots_or_dashes}"
         rf"|{emoji}|{any_character}"
     )
 

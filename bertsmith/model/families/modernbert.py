@@ -88,7 +88,7 @@ class ModernBertConfig(BertConfig):
     )  # fmt: skip
     has_pooler: ClassVar[bool] = False
     has_position_embedding: ClassVar[bool] = False
-    kept_feed_forward_vectors: ClassVar[int] = 4
+    kept_feed_forward_vectors: ClassVar[int] = 4  # with gates there are two more
 
     def __post_init__(self) -> None:
         super().__post_init__()
