@@ -14,6 +14,7 @@ from typing import Any
 os.environ["HF_HUB_OFFLINE"] = "1"
 
 import numpy as np
+import torch
 from datasets import Dataset
 from setfit import SetFitModel, Trainer, TrainingArguments
 
@@ -25,10 +26,13 @@ class TimedTrainer(Trainer):
     """SetFit's trainer, with the processor time in which the encoder learns from pairs."""
 
     encoder_seconds = 0.0
+    in_bf16 = False
 
     def train_embeddings(self, *args: Any, **options: Any) -> None:
         began = time.process_time()
-        super().train_embeddings(*args, **options)
+        # A cache of converted weights would outlive the step that changes them.
+        with torch.autocast("cpu", torch.bfloat16, enabled=self.in_bf16, cache_enabled=False):
+            super().train_embeddings(*args, **options)
         self.encoder_seconds = time.process_time() - began
 
 
@@ -49,6 +53,7 @@ def main(task_file: str, out: str) -> None:
         batch_size=BATCH,
     )
     trainer = TimedTrainer(model=model, args=options, train_dataset=rows)
+    trainer.in_bf16 = task["in_bf16"]
     began, began_core = time.perf_counter(), time.process_time()
     trainer.train()
     seconds, core_seconds = time.perf_counter() - began, time.process_time() - began_core

@@ -2,6 +2,7 @@
 
 import json
 import re
+import shlex
 import sys
 from argparse import Namespace
 from pathlib import Path
@@ -201,6 +202,15 @@ def test_the_page_of_few_labels_has_a_table_for_each_set():
         "| words | 55.0 ± 7.1 (3.0 s) | 75.0 ± 7.1 (3.0 s) |",
     ]
     assert lines[goods + 4] == "| words | 50.0 ± 35.4 (3.0 s) |"
+
+
+def test_the_page_of_few_labels_repeats_each_option_that_changes_what_is_measured():
+    words = "--published --setfit PYTHON --iterations 5 --in-bf16 --no-words"
+    words += (
+        " --sets SST-2 'six articles' --labels 200 --heads linear --first-sample 6 --samples 10"
+    )
+    args = few_labels.build_parser().parse_args(["--work", "figures", *shlex.split(words)])
+    assert few_labels.describe_call(args) == words
 
 
 def test_the_page_of_few_labels_says_how_far_auto_stays_behind():
