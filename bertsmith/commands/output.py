@@ -5,6 +5,7 @@ import sys
 from typing import Any
 
 from bertsmith.errors.option_names import escape_marks
+from bertsmith.system.streams import is_utf8
 
 
 def print_report(report: Any, as_json: bool) -> None:
@@ -21,8 +22,8 @@ def print_json(value: Any, *, allow_nan: bool = True) -> None:
     If standard output cannot hold them, they are written as escapes. So are the marks around
     options: the stream then spells an option so that the JSON stays valid.
     """
-    is_utf8 = (sys.stdout.encoding or "utf-8").lower() == "utf-8"
-    print(escape_marks(json.dumps(value, ensure_ascii=not is_utf8, allow_nan=allow_nan)))
+    is_ascii = not is_utf8(sys.stdout)
+    print(escape_marks(json.dumps(value, ensure_ascii=is_ascii, allow_nan=allow_nan)))
 
 
 def print_note(line: str | None) -> None:

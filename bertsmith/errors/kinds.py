@@ -158,5 +158,32 @@ class TrainingError(BertsmithError):
     """A run that must end, such as one whose loss is NaN."""
 
 
+class NotFiniteError(TrainingError):
+    """A step whose loss or gradient is NaN or infinite.
+
+    Args:
+        problem: sentences that name the step and its figures.
+        rows: the rows of the step, perhaps shortened.
+        advice: what to do.
+        file: the file that holds all rows; None if there is no such file any more.
+    """
+
+    def __init__(self, problem: str, rows: str, advice: str, file: Path | None) -> None:
+        super().__init__(problem, rows, advice, file)
+        self.problem = problem
+        self.rows = rows
+        self.advice = advice
+        self.file = file
+
+    @property
+    def message(self) -> str:
+        location = "" if self.file is None else f" (all in {self.file})"
+        return f"{self.problem} Rows: {self.rows}{location}. {self.advice}"
+
+    def without_file(self) -> "NotFiniteError":
+        """Return the error for a file that is about to be removed with its temporary folder."""
+        return NotFiniteError(self.problem, self.rows, self.advice, file=None)
+
+
 class Interrupted(BertsmithError):  # noqa: N818 - requested by the user, not an error
     """The user asked to stop; the message says where the work done so far is saved."""

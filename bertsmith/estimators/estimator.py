@@ -33,8 +33,8 @@ from bertsmith.errors import (
     ConfigError,
     InputError,
     Interrupted,
+    NotFiniteError,
     SettingError,
-    TrainingError,
     as_arguments,
 )
 from bertsmith.estimators.not_fitted import not_fitted
@@ -317,10 +317,9 @@ class Estimator(ABC):
             except Interrupted as error:
                 message = "fit: stopped. Without out=, no run is kept; pass it to resume later."
                 raise KeyboardInterrupt(message if folder else str(error)) from None
-            except TrainingError as error:
-                if folder:  # failure.json is in the temporary folder, which is about to be removed
-                    location = f" (all in {settings.out / 'failure.json'})"
-                    error.args = (error.message.replace(location, ""),)
+            except NotFiniteError as error:
+                if folder:  # its file is in the temporary folder
+                    raise error.without_file() from None
                 raise
             result = result.with_notes(as_arguments)
             lines = str(result).split("\n")

@@ -5,7 +5,6 @@ from the labels, such as `linear` or `fine-tuned`. A fold is a part of the train
 head is trained once for each fold, on the examples outside of the fold, and scored on those inside.
 """
 
-import re
 import statistics
 import time
 from collections.abc import Callable, Sequence
@@ -15,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from bertsmith.data.corpus import Corpus
-from bertsmith.errors import Interrupted, TrainingError
+from bertsmith.errors import Interrupted, NotFiniteError
 from bertsmith.finetuning.head_budget import BudgetWatch, HeadBudget, OverBudget
 from bertsmith.finetuning.head_choice import HeadScore, LeftOutHead
 from bertsmith.finetuning.head_training import AVERAGE, NUM_AVERAGED, settings_of_head, train_head
@@ -205,9 +204,8 @@ def _try_fold(
         # These errors name a checkpoint and a file in the temporary folder, which is now removed.
         except Interrupted:
             raise KeyboardInterrupt("stopped while heads were compared; nothing is kept") from None
-        except TrainingError as error:
-            location = rf" \(all in {re.escape(str(folder))}[^)]*\)"
-            raise TrainingError(re.sub(location, "", error.message)) from None
+        except NotFiniteError as error:
+            raise error.without_file() from None
         training_seconds = time.perf_counter() - began
         predictor = load(out, device=settings.device, precision=settings.precision)
         began = time.perf_counter()

@@ -125,10 +125,14 @@ def shown_warnings(program: str) -> Iterator[None]:
         yield
 
 
+def is_utf8(stream: TextIO) -> bool:
+    """Return whether a stream writes UTF-8, however its encoding is spelled (utf8, UTF-8)."""
+    return codecs.lookup(stream.encoding or "utf-8").name == "utf-8"
+
+
 def allow_any_character() -> None:
     """Let streams replace characters that their encoding lacks."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper) and stream.errors in ("strict", "surrogateescape"):
             # A file name that is not UTF-8 is shown with \udcff, which JSON reads as that name.
-            is_utf8 = codecs.lookup(stream.encoding).name == "utf-8"  # also written utf8
-            stream.reconfigure(errors="backslashreplace" if is_utf8 else "replace")
+            stream.reconfigure(errors="backslashreplace" if is_utf8(stream) else "replace")

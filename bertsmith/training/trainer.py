@@ -25,6 +25,7 @@ import torch
 from bertsmith.errors import (
     InputError,
     Interrupted,
+    NotFiniteError,
     TrainingError,
     as_arguments,
     option,
@@ -515,7 +516,7 @@ class Trainer:
 
     def _report_failure(
         self, step: int, figures: Mapping[str, float], norm: float
-    ) -> TrainingError:
+    ) -> NotFiniteError:
         """Write the facts of a step with a NaN or infinite loss to a file; build the error."""
         rows = self.objective.describe(step)
         path = self.folder.failure_path
@@ -526,10 +527,12 @@ class Trainer:
         if len(rows) > SHOWN_ROW_CHARACTERS:
             shown_rows = f"{rows[:SHOWN_ROW_CHARACTERS]} …"
         losses = ", ".join(f"{name} {text}" for name, text in as_text.items() if "loss" in name)
-        return TrainingError(
+        return NotFiniteError(
             f"step {step}: {losses}, gradient norm {norm:.6g}; allowed are finite numbers. "
-            f"Nothing was updated with them. Rows: {shown_rows} (all in {path}). Try a lower "
-            f"learning rate or {option('precision', 'fp32')}, or look at these texts."
+            "Nothing was updated with them.",
+            shown_rows,
+            f"Try a lower learning rate or {option('precision', 'fp32')}, or look at these texts.",
+            path,
         )
 
     def _summary(self) -> Summary:
