@@ -67,6 +67,8 @@ def check_cache(directory: Path, facts: Mapping[str, Any]) -> None:
     facts = {"format": CACHE_FORMAT, **facts}
     try:
         manifest = parse_json(read_small_file(path))
+    except CheckpointError:  # not the file itself, such as a pointer of Git LFS
+        raise
     except OSError as error:
         raise read_error(CheckpointError, path, error) from error
     except ValueError:

@@ -264,9 +264,17 @@ def _name_folders(
 
     Tokenizer and corpus are named after the model's folder `out`. Without `out`, all three are
     named after `named_after`, the first file of texts or the folder of the corpus.
+
+    Raises:
+        ConfigError: `out` is `/`, the only folder without a name.
     """
     stem = Path(named_after).name.split(".")[0].replace("*", "").removesuffix("-corpus") or "my"
     model = Path("runs", f"{stem}-bert") if out is None else with_name_of_its_own(Path(out))
+    if not model.name:
+        raise ConfigError(
+            f"out: {model} is the folder of the whole disk. Choose a folder in it, such as "
+            f"{model / 'my-bert'}."
+        )
     stem = model.name.removesuffix("-bert")
     corpus_folder = model.with_name(f"{stem}-corpus") if corpus is None else Path(corpus)
     return model, model.with_name(f"{stem}-tokenizer"), corpus_folder

@@ -33,7 +33,8 @@ class FunctionSetting:
                 raises an error.
         """
         module_name, _, function_name = name.partition(":")
-        if not module_name or not function_name:
+        # A part of a module's name is empty if nothing is named, and in names such as `.jieba`.
+        if "" in module_name.split(".") or not function_name:
             raise ConfigError(
                 f"{option(self.setting, name)}: it must be module:function, such as "
                 f"{self.example}. {self.advice}"
@@ -41,13 +42,12 @@ class FunctionSetting:
         self._check_is_foreign(name, module_name)
         try:
             module = importlib.import_module(module_name)
-        # Names such as .jieba raise TypeError or ValueError.
-        except (ImportError, TypeError, ValueError) as error:
+        except ImportError as error:
             raise ConfigError(
                 f"{option(self.setting, name)}: {error}. Install the package that has it, or "
                 "correct the name; a module in this folder is found with PYTHONPATH=."
             ) from error
-        except Exception as error:  # the module may raise any error, such as a SyntaxError
+        except Exception as error:  # a module may raise any error, such as a SyntaxError
             raise ConfigError(
                 f"{option(self.setting, name)}: the module raised {type(error).__name__}: {error}. "
                 "Correct it, or name a function of another module."

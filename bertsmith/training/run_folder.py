@@ -213,7 +213,7 @@ class RunFolder:
             value = parse_json(text, object_hook=partial(RunFacts.of, self.run_path))
             if not isinstance(value, RunFacts):
                 raise ValueError("it is not an object")
-        except FileNotFoundError:
+        except (FileNotFoundError, CheckpointError):  # the latter is a ValueError, too
             raise
         except OSError as error:
             raise read_error(CheckpointError, self.run_path, error) from error

@@ -94,6 +94,7 @@ def test_vocabulary_and_corpus_of_the_current_folder_are_named_after_it(
     ({"texts": "@", "steps": "3"}, ["steps: found '3'"]),
     ({"texts": "@", "recipe": "continue"}, ["recipe='continue': ", "Give from_=DIR"]),
     ({"texts": "@", "tokenizer": "none"}, ["none: "]),
+    ({"texts": "@", "out": "/"}, ["out: / is the folder of the whole disk", "/my-bert"]),
     ({"texts": "@", "text_column": 3}, ["text_column: found 3"]),
     ({"texts": "A text. " * 99}, ["A text. A text. ", "[text, ...]"]),
     ({"texts": ["a.txt", "b.txt"]}, ["texts[0]: found 'a.txt'", "[pathlib.Path(name), ...]"]),

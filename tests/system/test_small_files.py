@@ -10,12 +10,14 @@ from tiny_models import reviews, save_tiny, write_csv
 from tiny_tokenizers import TINY
 
 from bertsmith.data.text_files import iter_lines
+from bertsmith.distillation.cache_folder import open_cache
 from bertsmith.errors import CheckpointError, InputError
 from bertsmith.model.loading import load_model
 from bertsmith.system.checksums import SUMS_FILE
 from bertsmith.system.small_files import SmallFiles, read_small_file
 from bertsmith.tasks.auto import load
 from bertsmith.tokenization.auto import load_tokenizer
+from bertsmith.training.run_folder import RunFolder
 
 POINTER = (
     b"version https://git-lfs.github.com/spec/v1\noid sha256:" + b"4d" * 32 + b"\nsize 440449768\n"
@@ -85,6 +87,17 @@ def test_pointers_of_git_lfs_are_named_in_a_model(folder, name):
     (folder / name).write_bytes(POINTER)
     with refuses(CheckpointError, str(folder / name), "Git LFS", "git lfs pull"):
         load_model(folder)
+
+
+def test_pointers_of_git_lfs_are_not_called_damaged(tmp_path):
+    for name, read in (
+        ("run.json", lambda: RunFolder(tmp_path).read_run()),
+        ("manifest.json", lambda: open_cache(tmp_path, {})),
+    ):
+        (tmp_path / name).write_bytes(POINTER)
+        with refuses(CheckpointError, str(tmp_path / name), "git lfs pull") as refused:
+            read()
+        assert "damaged" not in str(refused.value)
 
 
 def test_pointers_of_git_lfs_are_named_among_shards(folder):
