@@ -57,6 +57,9 @@ class ObjectParser:
         row, record = item
         words_key = _first_key(record, self.columns.word_column, WORD_KEYS)
         text_key = _first_key(record, None, TEXT_KEYS)
+        is_chosen = self.columns.word_column is not None
+        if words_key and record[words_key] is None and text_key and not is_chosen:
+            words_key = None  # a row of text in a file whose other rows have words
         if words_key is not None:  # labelled words, perhaps with the text that they are from
             words = self._check_strings(row, words_key, record[words_key])
             labels = self._read_labels(row, record, len(words)) if self.labelled else ()

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args, get_type_hints
 
 import numpy as np
 import torch
@@ -16,7 +16,7 @@ from bertsmith.data.encoded_texts import EncodedTexts
 from bertsmith.data.examples import LIST_SEPARATOR, ExampleReader
 from bertsmith.data.label_values import label_name
 from bertsmith.data.length_groups import group_by_length
-from bertsmith.errors import ConfigError, InputError, option
+from bertsmith.errors import ConfigError, InputError, SettingError, option
 from bertsmith.inspection.head_statistics import HeadStatistics, StatisticsSum
 from bertsmith.inspection.layer_recorder import LayerRecorder, ReceiveWeights
 from bertsmith.inspection.vector_map import VectorMap, project
@@ -150,17 +150,20 @@ def _task_columns(definition: Any, columns: Any) -> Any:
     that this class has, too.
 
     Raises:
-        ConfigError: another option is set.
+        ConfigError: another option is set, or the task reads no files of this format.
     """
     if not _has_own_files(definition) or isinstance(columns, definition.columns):
         return columns
-    taken = {each.name: each.type for each in fields(definition.columns)}
+    taken = get_type_hints(definition.columns)
     if isinstance(definition, Tag):
         del taken["label_column"]  # the labels of words are not shown
-    types = {each.name: each.type for each in fields(columns)}
+    types = get_type_hints(type(columns))
     changed = changed_options(columns)
     for name in changed:
-        if taken.get(name) != types[name]:  # one of another type has other values, as `format`
+        if name == "format" and name in taken:
+            if columns.format not in get_args(taken[name]):
+                raise SettingError(name, columns.format, get_args(taken[name]))
+        elif taken.get(name) != types[name]:
             raise ConfigError(
                 f"{option(name)}: the files of this model's task are read without it. Leave it out."
             )

@@ -250,9 +250,10 @@ class Tag(Task[TaggedSentence, TagPrediction]):
             InputError: the record has neither, or a text or word is not a string.
         """
         row = record.get("row", 0)
-        value = record.get("words", record.get("text"))
+        words = record.get("words")
+        value = record.get("text") if words is None else words
         # A text, or neither, which `single_text` refuses by name.
-        if "words" not in record and isinstance(value, str | None):
+        if words is None and isinstance(value, str | None):
             return parse_line(row, single_text(record), TagColumns(split=self.split))
         words = as_list(value, "words", example="a string, or a list of words")
         for index, word in enumerate(words):

@@ -100,7 +100,7 @@ def test_several_labels_of_a_text_are_one_label_on_the_map(tmp_path):
 
 @pytest.mark.parametrize(("head", "columns"), [
     ("tag", Columns(label_column="label")), ("answer", Columns(label_column="label")),
-    ("tag", Columns(format="csv")), ("choose", Columns(pair_column="2")),
+    ("choose", Columns(pair_column="2")),
 ])  # fmt: skip
 def test_columns_that_the_task_does_not_read_are_refused(head, columns, tmp_path):
     folder = save_tiny(tmp_path / "model", head, labels=LABELS[head])
@@ -108,6 +108,21 @@ def test_columns_that_the_task_does_not_read_are_refused(head, columns, tmp_path
     path = sample.write(tmp_path / sample.file, 5, 0)
     with refuses(ConfigError, "--", "Leave it out"):
         look_at(folder, head, path, columns=columns)
+
+
+def test_a_format_that_the_task_does_not_read_is_refused(tmp_path):
+    folder = save_tiny(tmp_path / "model", "tag", labels=LABELS["tag"])
+    path = SAMPLES["tag"].write(tmp_path / "a.conll", 5, 0)
+    with refuses(ConfigError, "--format: found 'csv'", "conll, conllu, jsonl"):
+        look_at(folder, "tag", path, columns=Columns(format="csv"))
+
+
+def test_a_format_that_the_task_reads_is_taken_whatever_the_name_says(tmp_path):
+    folder = save_tiny(tmp_path / "model", "tag", labels=LABELS["tag"])
+    path = tmp_path / "a.dat"
+    path.write_text('{"words": ["a", "film"]}\n{"words": null, "text": "a good film"}\n')
+    view = look_at(folder, "tag", path, columns=Columns(format="jsonl")).page.corpus
+    assert view.texts == ("a film", "a good film")
 
 
 def test_columns_that_the_task_also_has_are_taken(tmp_path):

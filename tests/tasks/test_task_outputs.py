@@ -247,6 +247,15 @@ def test_the_second_text_of_a_record_may_be_none_but_has_one_name(tmp_path):
         model.example({"text": "good", "pair": "bad", "text_pair": "worse"})
 
 
+def test_words_that_are_none_do_not_hide_the_text(tmp_path):
+    folder = save_tiny(tmp_path / "m", "tag", labels=("O", "B-PER", "I-PER"))
+    tagger = load(folder, device="cpu", precision="fp32")
+    assert tagger.example({"words": None, "text": "Ada flew"}).words == ("Ada", "flew")
+    assert tagger.example({"words": ["Ada flew"], "text": None}).words == ("Ada flew",)
+    with refuses(InputError, "'text'"):
+        tagger.example({"words": None})
+
+
 @pytest.mark.parametrize("name", ["pair", "text_pair"])
 @pytest.mark.parametrize(("head", "text"), [("tag", "Ada flew"), ("masked_lm", "a [MASK]")])
 def test_a_second_text_is_refused_by_tasks_of_one(tmp_path, head, text, name):
