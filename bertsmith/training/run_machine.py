@@ -82,13 +82,14 @@ def warn_other_processor(directory: Path, run: Mapping[str, Any], device: torch.
 
 
 def warn_other_division(directory: Path, run: Mapping[str, Any], num_shares: int) -> None:
-    """Warn if a run continues in another number of processes, as sums then round differently."""
+    """Warn if a run continues with another number of shares, as sums then round differently."""
     before = run.get(PROCESSES)
     if isinstance(before, int) and before != num_shares:
-        began_in = count_noun(before, "process", "processes")
+        parts_before = count_noun(before, "part")
         warn_once(
-            f"{directory}: this run began in {began_in} and continues in {num_shares}, so it "
-            "equals the uninterrupted run but for rounding."
+            f"{directory}: this run began with {parts_before} of each step, which processes "
+            f"compute side by side, and continues with {num_shares}, so it equals the "
+            "uninterrupted run but for rounding."
         )
 
 

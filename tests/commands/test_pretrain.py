@@ -188,7 +188,7 @@ def test_a_run_goes_on_with_another_division_of_its_steps(corpus_dir, tmp_path, 
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         run_pretraining(other, tmp_path / "run", resume=True)
-    told = [str(each.message) for each in caught if "continues in" in str(each.message)]
+    told = [str(each.message) for each in caught if "continues with" in str(each.message)]
     assert len(told) == ("threads" in change)
     whole, resumed = (load_model(tmp_path / name).state_dict() for name in ("whole", "run"))
     torch.testing.assert_close(resumed, whole, rtol=1e-4, atol=1e-5)
@@ -206,7 +206,7 @@ def test_rows_that_are_compared_stay_as_many(corpus_dir, tmp_path):
     other = replace(job, training=replace(job.training, threads=2))
     with pytest.warns(BertsmithWarning) as caught:
         run_pretraining(other, tmp_path / "run", resume=True)
-    assert "continues in 2" in str(caught[0].message)
+    assert "continues with 2" in str(caught[0].message)
     run = json.loads((tmp_path / "run" / "run.json").read_text())
     assert run["config"]["compared_rows"] == 8
 

@@ -174,7 +174,7 @@ def test_another_number_of_threads_may_go_on(settings, tmp_path):
     path.write_text(json.dumps({**run, "config": {**run["config"], "num_parts": 1}}))
     with pytest.warns(BertsmithWarning) as caught:
         finetune(Classify, replace(plain, resume=True, threads=2))
-    assert "began in 1 process and continues in 2" in str(caught[0].message)
+    assert "began with 1 part of each step" in str(caught[0].message)
     found, expected = (load_model(out).state_dict() for out in (settings.out, whole.out))
     torch.testing.assert_close(found, expected, rtol=1e-3, atol=1e-4)
 
