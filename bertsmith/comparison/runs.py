@@ -49,11 +49,13 @@ RESULTS_KEY = "comparison"
 """Key of `run.json` under which the results of a finished run are stored: `figures` (the scores, as
 earlier versions called them), `cost`, the number of common `rows`, and what was guessed at gaps."""
 
-REPLACED_METRICS = ("mlm_", "lm_", "forward_", "backward_", "span_", "common_", "rtd_")
-"""Prefixes of metrics that are left out. Common rows replace those of masked LM (mlm); gaps those
-of a GPT or LSTM (lm), of an ELMo's two directions and of a T5's spans. `common_` marks those
-of common rows during training; the finished model is measured on them anew. Of replaced tokens
+REPLACED_TERMS = ("mlm", "lm", "forward", "backward", "span", "rtd")
+"""Terms of losses whose accuracies are left out. Common rows replace those of masked LM (mlm); gaps
+those of a GPT or LSTM (lm), of an ELMo's two directions and of a T5's spans. Of replaced tokens
 (rtd), only `rtd_auc` stays."""
+COMMON_PREFIX = "common_"
+"""Prefix of metrics on common rows during training, which are left out, too: the finished model is
+measured on them anew."""
 CURVE_METRICS = ("held_out_common_eval_loss", "held_out_common_gap_bits_per_byte")
 """Keys of the loss on common rows or gaps, of which curves are drawn, in a run's journal, which has
 an entry for each evaluation. A run has one of the two."""
@@ -306,10 +308,13 @@ def objective_scores(held_out: Mapping[str, Any]) -> dict[str, float]:
     tokens are not replaced, so that always answering "original" would have a high accuracy.
     """
     names = [name.removeprefix("held_out_") for name in held_out]
+    replaced = {f"{term}_accuracy" for term in REPLACED_TERMS}
     selected = [
         name
         for name in names
-        if name.endswith("_accuracy") and not name.startswith(REPLACED_METRICS)
+        if name.endswith("_accuracy")
+        and name not in replaced
+        and not name.startswith(COMMON_PREFIX)
     ]
     selected += [name for name in names if name == "rtd_auc"]
     return {name: held_out[f"held_out_{name}"] for name in selected}
