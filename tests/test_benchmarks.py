@@ -17,6 +17,9 @@ from benchmarks import (  # noqa: E402
     corpus_scale,
     few_labels,
     few_labels_names,
+    few_labels_page,
+    few_labels_sets,
+    few_labels_ways,
     gpu,
     lineage,
     quality,
@@ -178,8 +181,15 @@ def test_the_page_of_servers_has_medians_ranges_and_refusals():
 
 def test_the_page_of_few_labels_has_a_table_for_each_set():
     parts = [
-        {"machine": "a processor, 2 threads", "commands": ["--samples 2"]},
-        {"machine": "a processor, 2 threads", "commands": ["--samples 2", "--samples 1"]},
+        {"machine": "a processor, 2 threads", "commands": ["--labels 16 --samples 2"]},
+        {
+            "machine": "a processor, 2 threads",
+            "commands": [
+                "--labels 16 --samples 1",
+                "--labels 64 --samples 1",
+                "--labels 16 --samples 10",
+            ],
+        },
     ]
     for part, name, way, count, values in (
         (0, "films", "words", 16, (0.5, 0.6)),
@@ -190,10 +200,13 @@ def test_the_page_of_few_labels_has_a_table_for_each_set():
         for seed, accuracy in enumerate(values, start=1):
             key = f"{name} | {count} | {way} | {seed}"
             parts[part][key] = {"accuracy": accuracy, "core_seconds": 2.0 * seed}
-    lines = list(few_labels.page(few_labels.merge(parts)))
+    lines = list(few_labels_page.page(few_labels_page.merge(parts), 1))
     assert any("a processor" in line for line in lines)
     calls = [line for line in lines if line.startswith("python -m benchmarks.few_labels")]
-    assert [line.rpartition("DIR ")[2] for line in calls] == ["--samples 2", "--samples 1"]
+    assert [line.rpartition("DIR ")[2] for line in calls] == [
+        "--labels 16 --samples 10",
+        "--labels 64 --samples 1",
+    ]
     films, goods = lines.index("## films, 2 samples"), lines.index("## goods, 2 samples")
     assert lines[films + 2 : films + 6] == [
         "| | 16 labels | 1,000 labels |",
@@ -202,6 +215,20 @@ def test_the_page_of_few_labels_has_a_table_for_each_set():
         "| words | 55.0 ± 7.1 (3.0 s) | 75.0 ± 7.1 (3.0 s) |",
     ]
     assert lines[goods + 4] == "| words | 50.0 ± 35.4 (3.0 s) |"
+
+
+def test_the_page_of_few_labels_leaves_out_cells_of_few_samples():
+    results = {"machine": "a processor", "commands": []}
+    for way, counts in (("a", {16: 3}), ("b", {16: 2, 64: 1}), ("c", {64: 1})):
+        for count, num_samples in counts.items():
+            for seed in range(num_samples):
+                results[f"films | {count} | {way} | {seed}"] = {"accuracy": 0.5}
+    lines = list(few_labels_page.page(results, 2))
+    title = lines.index("## films, 3 samples")
+    assert lines[title + 2 : title + 6] == [
+        "| | 16 labels | 64 labels |", "|---|---|---|",
+        "| a | 50.0 ± 0.0 | |", "| b | 50.0 ± 0.0 [2] | |",
+    ]  # fmt: skip
 
 
 def test_the_page_of_few_labels_repeats_each_option_that_changes_what_is_measured():
@@ -228,7 +255,7 @@ def test_the_page_of_few_labels_says_how_far_auto_stays_behind():
         for seed, accuracy in enumerate(values, start=1):
             figures = {"accuracy": accuracy, "chosen": "linear"}
             results[f"films | 16 | {way} | {seed}"] = figures
-    lines = list(few_labels.page(results))
+    lines = list(few_labels_page.page(results, 1))
     summary = lines[lines.index("## Is `--head auto` right?") + 2]
     assert "In 2 of 2 cases it stays at most 1 point behind" in summary
     assert "`--head auto` stays at most 1 point behind in 1 of 2 cases" in summary
@@ -281,7 +308,7 @@ def test_the_page_of_few_labels_gives_names_in_sentences_and_f1():
     results = {"machine": "a processor", "commands": []}
     for seed, f1 in enumerate((0.5, 0.7), start=1):
         results[f"{name} | 64 | m, fine-tuned | {seed}"] = {"f1": f1, "core_seconds": 2.0}
-    lines = list(few_labels.page(results))
+    lines = list(few_labels_page.page(results, 1))
     lines = lines[: lines.index("## How it was measured") - 1]
     assert lines[-5].startswith("F1 of the names") and lines[-3] == "| | 64 sentences |"
     assert lines[-1] == "| m, fine-tuned | 60.0 ± 14.1 (2.0 s) |"
@@ -290,10 +317,26 @@ def test_the_page_of_few_labels_gives_names_in_sentences_and_f1():
 def test_texts_of_pairs_are_compared_where_two_ways_learn_from_them():
     results = {"machine": "a processor", "commands": []}
     for way, speed in (("m, contrastive head", 100.0), ("m, SetFit", 25.0)):
-        results[f"films | 16 | {way} | 1"] = {"accuracy": 0.5, few_labels.SPEED: speed}
-    results["goods | 16 | m, SetFit | 1"] = {"accuracy": 0.5, few_labels.SPEED: 25.0}
-    (line,) = (line for line in few_labels.page(results) if "per second of a core" in line)
-    assert line.endswith("16 labels: m, contrastive head 100.0, m, SetFit 25.0.")
+        results[f"films | 16 | {way} | 1"] = {"accuracy": 0.5, few_labels_ways.SPEED: speed}
+    results["goods | 16 | m, SetFit | 1"] = {"accuracy": 0.5, few_labels_ways.SPEED: 25.0}
+    lines = list(few_labels_page.page(results, 1))
+    (title,) = (index for index, line in enumerate(lines) if "per second of a core" in line)
+    assert lines[title + 2 : title + 7] == [
+        "| | 16 labels |", "|---|---|",
+        "| m, SetFit | 25.0 |", "| m, contrastive head | 100.0 |", "",
+    ]  # fmt: skip
+
+
+def test_calibration_errors_have_a_row_for_each_way_but_auto():
+    results = {"machine": "a processor", "commands": []}
+    for way, count, error in (("a", 16, 0.25), ("b", 64, 0.125), ("a, `--head auto`", 16, 0.5)):
+        figures = {"accuracy": 0.5, few_labels_ways.CALIBRATION: error, "chosen": "linear"}
+        results[f"films | {count} | {way} | 1"] = figures
+    lines = list(few_labels_page.page(results, 1))
+    title = lines.index("### Expected calibration error in percent")
+    assert lines[title + 2 : title + 7] == [
+        "| | 16 labels | 64 labels |", "|---|---|---|", "| a | 25.0 | |", "| b | | 12.5 |", "",
+    ]  # fmt: skip
 
 
 NAMES = """-DOCSTART- -X- O O
@@ -333,7 +376,7 @@ def test_chinese_texts_are_counted_by_character():
 
 def test_samples_of_labels_have_every_label_and_repeat_with_the_seed():
     rows = ([f"text {number}" for number in range(50)], ["a"] * 48 + ["b", "c"])
-    texts, labels = few_labels.draw(rows, 10, 3)
+    texts, labels = few_labels_sets.draw(rows, 10, 3)
     assert set(labels) == {"a", "b", "c"} and len(set(texts)) == 10
-    assert few_labels.draw(rows, 10, 3) == (texts, labels)
-    assert few_labels.draw(rows, 10, 4) != (texts, labels)
+    assert few_labels_sets.draw(rows, 10, 3) == (texts, labels)
+    assert few_labels_sets.draw(rows, 10, 4) != (texts, labels)

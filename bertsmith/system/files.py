@@ -152,7 +152,7 @@ def check_is_replaceable(folder: Path) -> None:
         if is_within(Path.cwd(), folder):
             raise ConfigError(
                 f"{folder}: the current folder is this one or inside it, so it cannot be replaced: "
-                "your shell would stay in the old folder, which is removed. Run the command from "
+                "whoever works in it would stay in the old folder, which is removed. Start from "
                 f"another folder, or write to another one, such as {folder / 'out'}."
             )
 
