@@ -1,7 +1,7 @@
 """Statistics of a model's attention heads over the texts of a file, and a map of their vectors."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
