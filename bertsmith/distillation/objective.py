@@ -204,16 +204,18 @@ class Distillation(Objective[BertModel, Batch]):
         }
 
 
-def divide_batch(batch_size: int, num_labelled: int, num_unlabelled: int) -> tuple[int, int]:
+def divide_batch(
+    batch_size: int, num_labelled: int, num_unlabelled: int, fewest_labelled: int = 1
+) -> tuple[int, int]:
     """Divide a step between labelled and unlabelled texts in proportion to their numbers.
 
-    The step has at least one text of each kind.
+    The step has at least `fewest_labelled` labelled texts and one text without a label.
 
     >>> divide_batch(16, 1000, 3000), divide_batch(16, 10, 100_000)
     ((4, 12), (1, 15))
     """
     share = num_labelled / (num_labelled + num_unlabelled)
-    labelled = min(max(1, round(batch_size * share)), batch_size - 1)
+    labelled = min(max(fewest_labelled, round(batch_size * share)), batch_size - 1)
     return labelled, batch_size - labelled
 
 

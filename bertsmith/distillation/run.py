@@ -357,12 +357,19 @@ def _read_unlabelled(
     """Read the examples without labels; the list is empty if no file of them is named."""
     if distill_settings.unlabelled is None:
         return []
-    if settings.batch_size < 2:
+    fewest = fewest_labelled(dataset.task) + 1
+    if settings.batch_size < fewest:
         raise ConfigError(
-            f"{option('batch_size')}: found 1; with {option('unlabelled')} it must be 2 or more, "
-            "as each update reads texts with and without labels."
+            f"{option('batch_size')}: found {settings.batch_size}; with {option('unlabelled')} it "
+            f"must be {fewest} or more, as each update reads texts with and without labels"
+            f"{', and compares those with labels' if fewest > 2 else ''}."
         )
     return dataset.task.reader(distill_settings.unlabelled, settings.columns, labelled=False).read()
+
+
+def fewest_labelled(task: Task[Any, Any]) -> int:
+    """Return how many labelled examples a step must have: a loss over groups compares two."""
+    return 1 if task.group_size is None else 2
 
 
 def _build_objectives(
@@ -381,7 +388,12 @@ def _build_objectives(
     # Texts in each update: labelled ones and, if there are any, unlabelled ones.
     sizes: Sequence[int] = (settings.batch_size,)
     if unlabelled:
-        sizes = divide_batch(settings.batch_size, len(dataset.train), len(unlabelled))
+        sizes = divide_batch(
+            settings.batch_size,
+            len(dataset.train),
+            len(unlabelled),
+            fewest_labelled(dataset.task),
+        )
     labelled = encode_examples(settings, dataset, tokenizer, machine, sizes[0])
     labelled.train = with_row_numbers(labelled.train, 0)
     if not unlabelled:

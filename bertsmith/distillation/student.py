@@ -34,11 +34,17 @@ def shorten(settings: StudentSettings, model: BertModel) -> tuple[BertModel, str
     teacher, of which some layers are kept.
 
     Raises:
-        ConfigError: more layers are requested than the teacher has, or none.
+        ConfigError: more layers are requested than the teacher has, or none; or the teacher has
+            no layers.
     """
     if settings.student is not None:
         return model, f"{settings.student}; {model.load_report}"
     num_layers = model.config.num_hidden_layers
+    if num_layers == 0:
+        raise ConfigError(
+            f"{settings.teacher}: static vectors have no layers of which a student could be made. "
+            f"Name a {option('student')} with the same vocabulary."
+        )
     num_kept = max(1, num_layers // 2) if settings.num_layers is None else settings.num_layers
     if not 1 <= num_kept <= num_layers:
         raise ConfigError(
@@ -51,11 +57,17 @@ def shorten(settings: StudentSettings, model: BertModel) -> tuple[BertModel, str
 
 
 def check_widths(settings: StudentSettings, student: BertConfig, teacher: BertConfig) -> None:
-    """Refuse the loss on hidden states for different hidden sizes.
+    """Refuse the loss on hidden states for different hidden sizes, or without hidden states.
 
     Raises:
-        ConfigError: the sizes differ and `hidden_weight` is not 0.
+        ConfigError: `hidden_weight` is not 0, and the sizes differ or a model has no layers.
     """
+    if settings.hidden_weight and 0 in (student.num_layers, teacher.num_layers):
+        folder = settings.start if student.num_layers == 0 else settings.teacher
+        raise ConfigError(
+            f"{option('hidden_weight')}: found {settings.hidden_weight}; {folder} has static "
+            f"vectors and no layers, so it has no hidden states. Pass {option('hidden_weight', 0)}."
+        )
     if settings.hidden_weight and student.hidden_size != teacher.hidden_size:
         raise ConfigError(
             f"{option('hidden_weight')}: found {settings.hidden_weight}; vectors of "

@@ -23,6 +23,9 @@ from bertsmith.distillation.teacher import fingerprint
 from bertsmith.errors import CheckpointError, ConfigError, Interrupted, as_flags
 from bertsmith.evaluation.evaluate import evaluate
 from bertsmith.finetuning.run import finetune
+from bertsmith.model.bert import BertModel
+from bertsmith.model.families import build_heads
+from bertsmith.model.families.static_vectors import StaticConfig
 from bertsmith.model.loading import load_model
 from bertsmith.model.model_folder import read_folder
 from bertsmith.model.saving import save_model
@@ -197,6 +200,41 @@ def test_a_student_of_another_width(settings, student, tmp_path):
     result = distill(student, Classify, replace(settings, model=narrow, steps=1))
     assert load_model(settings.out).config.hidden_size == 12
     assert str(narrow) in result.made_of
+
+
+def test_static_vectors_have_no_layers(settings, student, tmp_path):
+    """As a student or a teacher they have no hidden states, and no layers to start from."""
+    tokenizer = tiny_tokenizer()
+    config = StaticConfig(tokenizer.vocab_size, 24, max_position_embeddings=37)
+    bare, classifier = tmp_path / "bare", tmp_path / "classifier"
+    save_model(BertModel(config), bare, tokenizer)
+    model = BertModel(config, build_heads(config, ["classify"], 2))
+    save_model(model, classifier, tokenizer, id2label={0: "neg", 1: "pos"})
+    hidden = "--hidden-weight: found 1.0"
+    with refuses(ConfigError, hidden, f"{bare} has static vectors"):
+        distill(replace(student, student=bare), Classify, replace(settings, model=bare))
+    for start, parts in (
+        (settings.model, [hidden, f"{classifier} has static vectors"]),
+        (None, [f"{classifier}: static vectors have no layers", "--student"]),
+    ):
+        taught = replace(student, teacher=classifier, student=start)
+        with refuses(ConfigError, *parts):
+            distill(taught, Classify, replace(settings, model=taught.start))
+
+
+def test_a_loss_that_compares_examples_has_two_in_each_step(tmp_path):
+    """Of 12 pairs with and 400 without a label, a step of 4 would have a single one to compare."""
+    task, settings = prepare("embed", tmp_path, 12, 9, threads=1, steps=1)
+    settings = replace(settings, loss="contrastive", batch_size=4)
+    teacher = save_tiny(tmp_path / "teacher")
+    settings = replace(settings, model=teacher, out=tmp_path / "out")
+    likeness = SAMPLES["embed"].write(tmp_path / "unlabelled.csv", 400, seed=3)
+    student = DistillSettings(teacher=teacher, unlabelled=likeness)
+    distill(student, task, settings, dataset=task.read(settings))
+    losses = [entry["embed_loss"] for entry in journal(settings.out) if "embed_loss" in entry]
+    assert losses[0] > 0
+    with refuses(ConfigError, "--batch-size: found 2", "3 or more"):
+        distill(student, task, replace(settings, batch_size=2, overwrite=True))
 
 
 def of_another_piece(folder):
