@@ -24,6 +24,7 @@ from bertsmith.evaluation.side_by_side import (
     compare_side_by_side,
 )
 from bertsmith.model.bert import BertModel
+from bertsmith.model.config_file import CONFIG_FILE
 from bertsmith.model.electra_pair import GENERATOR
 from bertsmith.model.hub import CARD_FILE, is_own_card
 from bertsmith.model.model_folder import ModelFolder, read_folder
@@ -33,6 +34,7 @@ from bertsmith.system.files import atomic_dir, check_is_replaceable, write_json
 from bertsmith.system.nested_folder import MODULES_FILE, module_name
 from bertsmith.system.paths import is_within
 from bertsmith.system.small_files import SmallFiles
+from bertsmith.tasks.cross_encoder import MODEL_KEY, OLD_KEY
 from bertsmith.tasks.sentence_folder import read_settings, sentence_files
 from bertsmith.tokenization.tokenizer import Tokenizer
 from bertsmith.training.model_card import write_card
@@ -161,6 +163,7 @@ def save_and_compare(
     with atomic_dir(out) as folder:
         save_model(smaller.model.cpu(), folder, smaller.tokenizer)
         _copy_sentence_files(source.folder.files, folder)
+        _copy_cross_encoder_entries(source.folder.settings, folder)
         comparison = compare_side_by_side(
             source.folder,
             read_folder(folder),
@@ -205,6 +208,19 @@ def _copy_sentence_files(source: SmallFiles, folder: Path) -> None:
                 shutil.copyfile(source.path(name), folder / name)
         if source.outer is not None:
             _move_model_to_root(folder)
+
+
+def _copy_cross_encoder_entries(settings: Mapping[str, Any], folder: Path) -> None:
+    """Copy the entries of config.json that only sentence-transformers writes, for a CrossEncoder.
+
+    They say that the model reads pairs, and which function is applied to its output. `settings` is
+    the source's config.json.
+    """
+    entries = {key: settings[key] for key in (MODEL_KEY, OLD_KEY) if key in settings}
+    if entries:
+        config = SmallFiles(folder).read_json(CONFIG_FILE)
+        with recording_checksums(folder, CONFIG_FILE):
+            write_json(folder / CONFIG_FILE, config | entries)
 
 
 def _move_model_to_root(folder: Path) -> None:

@@ -18,11 +18,13 @@ from bertsmith.pretraining.objective import Pretraining
 from bertsmith.pretraining.settings import PretrainingSettings
 from bertsmith.system.files import sha256_file
 from bertsmith.system.small_files import SmallFiles
+from bertsmith.tasks.cross_encoder import MODEL_KEY, OLD_KEY
 from bertsmith.tasks.loading import load_predictor
 from bertsmith.tasks.sentence_folder import SentenceFolder
 from bertsmith.tokenization.auto import load_tokenizer
 
 SHAPE = {"num_hidden_layers": 3}
+SIGMOID = "torch.nn.modules.activation.Sigmoid"
 
 
 @pytest.fixture(scope="module")
@@ -66,6 +68,23 @@ def test_a_sentence_encoder_stays_one_and_is_scored_by_pairs(compress, place):
     for folder, side in ((place / "bare", "before"), (out, "after")):
         scores = evaluate(load_predictor(folder, device="cpu", precision="fp32"), data).to_json()
         assert report[side]["scores"]["spearman"] == scores["spearman"]
+
+
+@pytest.mark.parametrize(
+    "entries", [{OLD_KEY: SIGMOID}, {MODEL_KEY: {"activation_fn": SIGMOID}}], ids=["old", "new"]
+)
+def test_a_cross_encoder_stays_one(compress, entries, tmp_path):
+    """What only sentence-transformers writes into config.json decides on the output, too."""
+    encoder = save_tiny(tmp_path / "pairs", "regress")
+    config = json.loads((encoder / "config.json").read_text())
+    (encoder / "config.json").write_text(json.dumps(config | entries))
+    (encoder / "SHA256SUMS").unlink()
+    _, out = compress(encoder, "--num-layers", 2)
+    before, after = (load_predictor(f, device="cpu", precision="fp32") for f in (encoder, out))
+    assert after.definition.pairs is before.definition.pairs is True
+    pair = [("the film was good", "a fine story")]
+    (expected,), (found,) = before.predict(pair), after.predict(pair)
+    assert found.value == expected.value
 
 
 def test_an_encoder_of_other_file_names_keeps_pooling_and_length(compress, place, tmp_path):
