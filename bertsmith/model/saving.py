@@ -73,16 +73,17 @@ def save_model(
         write_json(directory / CONFIG_FILE, settings)
     if tokenizer is not None:
         tokenizer.save(directory)
-        if not model.config.type_vocab_size:
+        if model.config.type_vocab_size < 2:
             _leave_out_token_types(directory)
     for name, companion in model.companions.items():
         save_model(companion, directory / name, tokenizer)
 
 
 def _leave_out_token_types(directory: Path) -> None:
-    """Let the tokenizer of transformers 4 return no `token_type_ids`.
+    """Let the tokenizer of transformers return no `token_type_ids`.
 
-    In transformers, models without segments refuse them.
+    In transformers, models without segments refuse them, and models with one segment, such as a
+    RoBERTa with WordPiece, fail at the second text of a pair.
     """
     file = "tokenizer_config.json"
     settings = SmallFiles(directory).read_json(file)

@@ -565,6 +565,17 @@ def test_the_tokenizer_of_a_model_without_segments_returns_none(family, tmp_path
         load_model(tmp_path)
 
 
+def test_transformers_reads_pairs_by_a_roberta_of_one_segment_with_wordpiece(tmp_path):
+    """BertTokenizer numbers the segments 0 and 1, and the model has a vector for 0 alone."""
+    save_tiny_of(tmp_path, "roberta", ["classify"], labels=("a", "b"), type_vocab_size=1)
+    tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path)
+    theirs = transformers.RobertaForSequenceClassification.from_pretrained(tmp_path).eval()
+    pair = tokenizer("the film was good", "a fine story", return_tensors="pt")
+    with torch.no_grad():
+        expected, found = theirs(**pair).logits, load_model(tmp_path)(**pair).logits
+    torch.testing.assert_close(found, expected, rtol=TOLERANCE, atol=TOLERANCE)
+
+
 @pytest.mark.parametrize("family", ["bert", "roberta", "electra"])
 def test_dropout_of_a_classifier_may_be_its_own(family, tmp_path):
     model = build(family, "classify", num_labels=5, classifier_dropout=0.37)
