@@ -184,12 +184,14 @@ def _unused_options(settings: ClassifySettings, head: str, *, is_compared: bool)
     """Return the names of the given options that have no effect on the chosen head.
 
     Args:
-        is_compared: whether heads were compared, so that a budget had an effect.
+        is_compared: whether heads were compared, so that the budget and the score that compares
+            them had an effect.
     """
     unused = UNUSED_OPTIONS["fine-tuned" if head == AVERAGE else head]
     # An average may contain a linear head that learned from the corpus.
     reads_corpus = head == AVERAGE and settings_of_head(settings, head).corpus is not None
-    effective = (["corpus"] if reads_corpus else []) + (["minutes"] if is_compared else [])
+    effective = ["corpus"] if reads_corpus else []
+    effective += ["minutes", "metric"] if is_compared else []
     return settings.changed_options([name for name in unused if name not in effective])
 
 

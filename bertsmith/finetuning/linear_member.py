@@ -5,6 +5,8 @@ is better than either. The head is logistic regression. It reads the vectors of 
 fine-tuning and counted tokens, and learns from the corpus of texts without labels, too.
 """
 
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, TypeGuard
 
 from bertsmith.data.encoded_texts import max_text_length
@@ -49,6 +51,7 @@ def check_linear_member(settings: ClassifySettings, data: TaskDataset[Any]) -> N
 def fit_linear_member(
     task_type: type[Any],
     settings: ClassifySettings,
+    labels: Sequence[str],
     *,
     dataset: TaskDataset[Any] | None = None,
     unlabelled: UnlabelledTexts | None = None,
@@ -58,14 +61,19 @@ def fit_linear_member(
     If a run was stopped after its head was complete, the head is kept as it is.
 
     Args:
+        labels: those of the fine-tuned models, in their order. Models that learned from a teacher
+            have its labels, which may be more than those of the examples.
         dataset: the examples; by default those of the settings' files.
         unlabelled: the texts of the settings' corpus, if they have been read before.
     """
     out = settings.out / MEMBERS_FOLDER / LINEAR_MEMBER
     folder = RunFolder(out)
     if not (folder.run_path.exists() and "result" in folder.read_run()):
+        data = dataset or task_type.read(settings)
+        task: Any = data.task
+        data = replace(data, task=task.with_teacher_labels(replace(task, labels=tuple(labels))))
         finetune_linear(
-            task_type, settings.for_linear_head(out), dataset=dataset, unlabelled=unlabelled
+            task_type, settings.for_linear_head(out), dataset=data, unlabelled=unlabelled
         )
     scores: dict[str, Any] = folder.read_run()["result"]["evaluation"]
     return scores

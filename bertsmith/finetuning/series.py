@@ -326,6 +326,10 @@ def finetune_repeatedly(
         ExitStack() as stack,
     ):
         runs = list(_plan_runs(task_type, settings, dataset, kind, say))
+        # With a teacher, `train` is another function, and all models have the teacher's labels.
+        are_samples = settings.sample is not None and dataset is None
+        if is_averaged(settings) and are_samples and train is finetune:
+            _check_labels_of_samples(runs)
         facts = _describe(settings, kind)
         _check_series(folder, settings, facts)
 
@@ -375,6 +379,24 @@ def _plan_runs(
         say(note)
     for name, run, fold in zip(names, runs, folds, strict=True):
         yield SeriesRun(name, task_type, run, fold)
+
+
+def _check_labels_of_samples(runs: Sequence[SeriesRun]) -> None:
+    """Check that the samples of all seeds have the same labels, since the models are averaged.
+
+    Raises:
+        ConfigError: a sample lacks a label that another one has.
+    """
+    labels_of_runs = [run.task_type.read(run.settings).task.labels for run in runs]
+    all_labels = sorted(set().union(*labels_of_runs))
+    for run, labels in zip(runs, labels_of_runs, strict=True):
+        if missing := [label for label in all_labels if label not in labels]:
+            raise ConfigError(
+                f"{option('sample', run.settings.sample)}: each seed draws other rows, and those "
+                f"of {run.name} lack the label '{missing[0]}', so the models would not have the "
+                f"same labels, and {option('average', True)} could not average them. Give a "
+                "larger number, or leave it out."
+            )
 
 
 def _check_folds(folds: Sequence[TaskDataset[Any]], settings: FinetuneSettings) -> None:
@@ -504,7 +526,10 @@ def _write_result(
         (source / WEIGHTS).replace(folder.path / WEIGHTS)
     average = linear_head = None
     if has_linear_member(settings):
-        linear_head = fit_linear_member(task_type, settings, dataset=dataset, unlabelled=unlabelled)
+        labels = results[0]["labels"]
+        linear_head = fit_linear_member(
+            task_type, settings, labels, dataset=dataset, unlabelled=unlabelled
+        )
     if is_averaged(settings):
         others = [run.settings.out for run in runs if run is not best]
         move_members(folder.path, others, has_linear=linear_head is not None)

@@ -139,6 +139,24 @@ def test_the_metric_may_be_the_accuracy_of_several_labels(base, tmp_path):
     assert "average  accuracy" in " ".join(str(result).split()).replace("average ", "average  ")
 
 
+def test_samples_with_other_labels_are_refused_before_anything_is_trained(base, tmp_path):
+    """With several labels per text, a small sample may lack one; each seed draws another sample."""
+    labels = ("good", "bad", "good,bad", "film", "story", "very")
+    rows = [(f"a {label} film", label) for label in labels]
+    several = replace(
+        base,
+        train=write_csv(tmp_path / "train.csv", ("text", "label"), *rows),
+        eval=write_csv(tmp_path / "eval.csv", ("text", "label"), ("a good film", "good")),
+        multi_label=True,
+        sample=5,
+        seed=2,
+        out=tmp_path / "several",
+    )
+    with refuses(ConfigError, "--sample 5", "seed-4", "'film'", "--average"):
+        finetune_repeatedly(Classify, several)
+    assert not several.out.exists()
+
+
 def test_all_models_move_to_another_device(copied):
     predictor = load(copied, device="cpu", precision="fp32")
     before = predictor.definition.others

@@ -103,6 +103,7 @@ def test_the_metric_may_be_the_accuracy_of_several_labels(settings, tmp_path, mo
     several = replace(settings, train=train, eval=Path(), multi_label=True, metric="accuracy")
     choice = finetune_best_head(Classify, several).choice
     assert (choice.metric, choice.chosen) == ("accuracy", "linear")
+    assert "metric" not in choice.unused  # it compared the heads
     assert all(0 <= score <= 1 for score in choice.heads[0].scores)
 
 

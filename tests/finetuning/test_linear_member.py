@@ -3,6 +3,7 @@
 import json
 import shutil
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -18,6 +19,8 @@ from tiny_models import (
 )
 from tiny_runs import small_corpus
 
+from bertsmith.distillation.run import distill
+from bertsmith.distillation.settings import DistillSettings
 from bertsmith.errors import CheckpointError, ConfigError
 from bertsmith.finetuning.linear_run import finetune_linear
 from bertsmith.finetuning.run import finetune
@@ -177,6 +180,18 @@ def test_a_linear_head_for_other_labels_is_refused(base, copied, tmp_path):
     shutil.copytree(other.out, member)
     with refuses(CheckpointError, "labels are not those of", worded=False):
         load(copied, device="cpu")
+
+
+def test_the_linear_head_has_the_labels_of_the_teacher(base, tmp_path):
+    """A teacher may know more labels than the examples have, and in another order."""
+    labels = ("pos", "other", "neg")
+    teacher = save_tiny(tmp_path / "teacher", "classify", labels=labels)
+    settings = replace(base, model=teacher, steps=1, out=tmp_path / "out")
+    train = partial(distill, DistillSettings(teacher=teacher, num_layers=1))
+    result = finetune_repeatedly(Classify, settings, train=train)
+    predictor = load(settings.out, device="cpu", precision="fp32")
+    assert predictor.labels == predictor.definition.linear.task.labels == labels
+    assert result.average["accuracy"] == predictor.evaluate(str(base.eval)).accuracy
 
 
 def test_faults_of_the_corpus_are_told_before_anything_is_trained(base, tmp_path):
