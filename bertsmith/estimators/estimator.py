@@ -262,7 +262,8 @@ class Estimator(ABC):
             eval: examples by which the best weights are chosen: a share of X, drawn with `seed`
                 so that each label has the same share; or a path, a table or rows; or a tuple
                 (X, y). None trains on all of X: nothing is scored, and the weights of the last
-                step are kept. With `head="linear"`, a share is ignored, as if it were None.
+                step are kept. With a `head` other than "fine-tuned", such as "linear" or "auto", a
+                share is ignored, as if it were None.
             limit: use only this many examples of X, the first ones; by default the parameter
                 `limit`.
             show_progress: show the run, and its scores at the end; by default as `verbose` says.

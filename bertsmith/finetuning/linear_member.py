@@ -73,7 +73,11 @@ def fit_linear_member(
         task: Any = data.task
         data = replace(data, task=task.with_teacher_labels(replace(task, labels=tuple(labels))))
         finetune_linear(
-            task_type, settings.for_linear_head(out), dataset=data, unlabelled=unlabelled
+            task_type,
+            settings.for_linear_head(out),
+            dataset=data,
+            unlabelled=unlabelled,
+            is_part=True,
         )
     scores: dict[str, Any] = folder.read_run()["result"]["evaluation"]
     return scores

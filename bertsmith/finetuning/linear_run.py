@@ -8,6 +8,7 @@ tokens decide.
 
 import time
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -136,14 +137,17 @@ def finetune_linear(
     dataset: TaskDataset[Any] | None = None,
     has_costly_baselines: bool = False,
     unlabelled: UnlabelledTexts | None = None,
+    is_part: bool = False,
 ) -> FittedHead:
     """Fit a linear head, and score the saved model.
 
     Args:
-        callbacks: not used, since there are no steps; here because `finetune` has this argument.
+        callbacks, resume_command: not used, since there are no steps, and a stopped run begins
+            again; here because `finetune` has these arguments.
         dataset: the examples; by default those of the settings' files.
         has_costly_baselines: whether to score also the baselines that take some seconds.
         unlabelled: the texts of the settings' corpus, if they have been read before.
+        is_part: whether the head is a part of an average, in whose folder it is written.
 
     Raises:
         InputError: the examples cannot be read, or there are none to train on.
@@ -159,9 +163,11 @@ def finetune_linear(
         data = dataset or task_type.read(settings)
         loaded = load_encoder(settings, machine)
         task, fitted = fit_task(loaded, data, settings, unlabelled)
+        # An error of writing in a part of a series is named by the series, which can be resumed.
+        naming = nullcontext() if is_part else naming_the_run(folder, None)
         # `held` calls the check again once it has the lock: another process may have used the
         # folder in the meantime.
-        with folder.held(lambda: check_run_out(settings)), naming_the_run(folder, resume_command):
+        with folder.held(lambda: check_run_out(settings)), naming:
             folder.begin()
             facts = {
                 "command": "finetune classify",

@@ -32,4 +32,5 @@ def check_run_out(settings: FinetuneSettings) -> None:
         overwrite=settings.overwrite,
         final_key=final_key,
         kind="series of runs" if settings.is_series else "fine-tuning",
+        can_resume=settings.can_resume,
     )

@@ -11,6 +11,8 @@ from bertsmith.system.small_files import SmallFiles
 
 PRETRAINING = ("pretrain", "distill pretraining")
 """Commands whose runs end with training; runs of other commands end with scoring."""
+FITTED_HEADS = ("linear", "counts")
+"""Values of `finetune classify --head` whose runs take seconds and cannot be resumed."""
 
 
 def check_finished(files: SmallFiles) -> None:
@@ -36,6 +38,12 @@ def check_finished(files: SmallFiles) -> None:
             raise CheckpointError(
                 f"{directory}: another process is at work on this {kind}. Wait until it ends."
             ) from None
+        settings = run.get("settings")
+        if isinstance(settings, Mapping) and settings.get("head") in FITTED_HEADS:
+            raise CheckpointError(
+                f"{directory}: this {kind} was stopped before its end. Repeat the command that "
+                f"began it, with {option('overwrite', True)}."
+            )
         state = "it is trained, but not scored" if "summary" in run else "it is not trained"
         checkpoints = sorted((directory / "checkpoints").glob("step-*"))
         other = ""

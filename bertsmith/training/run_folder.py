@@ -100,6 +100,7 @@ class RunFolder:
         overwrite: bool,
         final_key: str = "summary",
         kind: str = "pre-training",
+        can_resume: bool = True,
     ) -> None:
         """Check that the run may begin or resume here; nothing is written.
 
@@ -109,6 +110,7 @@ class RunFolder:
             final_key: the key that `run.json` has only once the run is complete. A complete
                 pre-training has its curves, too.
             kind: "pre-training", "fine-tuning" or "series of runs".
+            can_resume: whether runs of this kind can be resumed, for the advice in messages.
 
         Raises:
             ConfigError: the folder has a run or other files, and neither `resume` nor `overwrite`
@@ -147,9 +149,10 @@ class RunFolder:
             run.check_complete(kind)
         elif not overwrite:
             if self.has_run:
+                resume_it = f"{option('resume', True)} to continue it, " if can_resume else ""
                 raise ConfigError(
-                    f"{self.path}: holds an earlier run. Pass {option('resume', True)} to continue "
-                    f"it, {option('overwrite', True)} to replace it, or choose another "
+                    f"{self.path}: holds an earlier run. Pass {resume_it}"
+                    f"{option('overwrite', True)} to replace it, or choose another "
                     f"{option('out')}."
                 )
             paths = self.path.iterdir() if self.path.exists() else ()

@@ -4,7 +4,7 @@ import contextlib
 import errno
 from collections.abc import Iterator
 
-from bertsmith.errors import InputError, WriteError
+from bertsmith.errors import InputError, WriteError, option
 from bertsmith.system.write_error import write_error
 from bertsmith.training.checkpoint import list_checkpoints
 from bertsmith.training.run_folder import RunFolder
@@ -14,11 +14,11 @@ DISK_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 
 @contextlib.contextmanager
-def naming_the_run(folder: RunFolder, resume_command: str) -> Iterator[None]:
+def naming_the_run(folder: RunFolder, resume_command: str | None) -> Iterator[None]:
     """Add to errors of writing in the block where the begun run is, and how to continue it.
 
     The error would otherwise say that nothing was changed, and the same command would then refuse
-    the folder.
+    the folder. A `resume_command` of None stands for a run that cannot be resumed.
 
     Raises:
         InputError: in place of a WriteError of the block, or of an OSError about the disk
@@ -42,7 +42,7 @@ def advice_for_writing(cause: object) -> str:
 
 
 def _continued(
-    error: WriteError, cause: object, folder: RunFolder, resume_command: str
+    error: WriteError, cause: object, folder: RunFolder, resume_command: str | None
 ) -> InputError:
     """Build the error that says where the run is, or the earlier run that was put aside.
 
@@ -50,6 +50,11 @@ def _continued(
     which the advice is chosen.
     """
     advice = advice_for_writing(cause)
+    if folder.run_path.exists() and resume_command is None:
+        return InputError(
+            f"{error.problem} What the run has written is in {folder.path}. {advice}, then begin "
+            f"again, with {option('overwrite', True)}."
+        )
     if folder.run_path.exists():
         checkpoints = list_checkpoints(folder.checkpoints_dir)
         start = f"from {checkpoints[-1].name}, its last checkpoint" if checkpoints else "it"

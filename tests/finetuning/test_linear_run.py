@@ -1,6 +1,8 @@
 """`finetune classify --head linear`: what it fits, what it saves, and what it refuses."""
 
+import errno
 import json
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,7 +19,7 @@ from bertsmith.compression.compress import compress
 from bertsmith.compression.settings import CompressSettings, LayerSettings
 from bertsmith.distillation.run import distill
 from bertsmith.distillation.settings import DistillSettings
-from bertsmith.errors import CheckpointError, ConfigError
+from bertsmith.errors import CheckpointError, ConfigError, InputError
 from bertsmith.finetuning.heads import training_function_for
 from bertsmith.finetuning.linear_fit import FEW_STRENGTHS
 from bertsmith.finetuning.linear_run import finetune_linear
@@ -287,6 +289,29 @@ def test_an_occupied_folder_is_kept(base, whole):
     with refuses(ConfigError, "holds an earlier run"):
         finetune_linear(Classify, base)
     assert contents(base.out) == before
+
+
+@pytest.mark.parametrize("head", ["linear", "counts"])
+def test_a_stopped_run_begins_again_since_it_is_not_resumed(settings, monkeypatch, head):
+    settings = replace(settings, head=head, corpus=None)
+    fsync = os.fsync
+
+    def full(file):
+        if "/.README.md." in str(Path(f"/proc/self/fd/{file}").readlink()):
+            raise OSError(errno.ENOSPC, "No space left on device")
+        fsync(file)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", full)
+        with refuses(InputError, "README.md: the disk is full", "--overwrite") as of_disk:
+            finetune_linear(Classify, settings, (), "bertsmith finetune --resume")
+    with refuses(CheckpointError, "stopped before its end", "--overwrite") as of_load:
+        load(settings.out, device="cpu")
+    with refuses(ConfigError, "holds an earlier run", "--overwrite") as of_run:
+        finetune_linear(Classify, settings)
+    assert not any("resume" in str(each.value) for each in (of_disk, of_load, of_run))
+    finetune_linear(Classify, replace(settings, overwrite=True))
+    assert load(settings.out, device="cpu", precision="fp32")("a good film").label == "pos"
 
 
 @pytest.fixture

@@ -256,6 +256,11 @@ class ClassifySettings(LossSettings, WindowSettings):
         return replace(self, seeds=None, folds=None, resume=False, average=False, corpus=corpus)
 
     @property
+    def can_resume(self) -> bool:
+        """Whether a stopped run can be resumed; a head that is fitted in seconds begins again."""
+        return "resume" not in UNUSED_OPTIONS[self.head]
+
+    @property
     def begins_at_random(self) -> bool:
         """Whether no weight of `model` is used."""
         return self.from_scratch or self.cell is not None

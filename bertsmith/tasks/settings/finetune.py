@@ -202,6 +202,11 @@ class FinetuneSettings(Compute):
         return self.train, self.eval
 
     @property
+    def can_resume(self) -> bool:
+        """Whether a stopped run can be resumed."""
+        return True
+
+    @property
     def begins_at_random(self) -> bool:
         """Whether no weight of `model` is used."""
         return self.from_scratch
