@@ -103,6 +103,8 @@ class ContrastiveRun(FinetuningRun):
             dataset=replace(data, task=pair_task, held_out=[]),
             has_costly_baselines=has_costly_baselines,
         )
+        # Without the steps and the batch size that were decided here for these examples.
+        self.given_settings = settings
 
     def load(self, dataset: TaskDataset[Any], machine: Machine) -> tuple[PreparedRun, BertModel]:
         """Load the encoder without a head, and encode the examples for training on pairs."""

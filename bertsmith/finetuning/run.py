@@ -81,6 +81,8 @@ class FinetuningRun(Run[PreparedRun, Any]):
         self.is_locked_while_resolved = settings.resume
         self.task_type = task_type
         self.settings = settings
+        self.given_settings = settings
+        """The settings as the user gave them, for `run.json`; a subclass may train with others."""
         self.dataset = dataset
         self.begin_series = begin_series
         self.has_costly_baselines = has_costly_baselines
@@ -173,7 +175,7 @@ class FinetuningRun(Run[PreparedRun, Any]):
             resolved.config,
             save=partial(save_with_head, model, subset, resolved, self.folder.path),
             facts={
-                "settings": to_jsonable(self.settings),
+                "settings": to_jsonable(self.given_settings),
                 START_NOTE: model.load_report.note if model.load_report else "",
                 "files": file_sums(self.settings),
                 **resolved.facts,

@@ -149,12 +149,15 @@ def test_a_long_text_keeps_some_of_its_windows_in_training_and_all_in_prediction
     assert load(settings.out, device="cpu")(long).num_windows > 1
 
 
-def test_the_estimator_learns_from_pairs_of_its_examples(base):
+def test_the_estimator_learns_from_pairs_of_its_examples(base, tmp_path):
     texts = ["a good film", "fine story", "lovely", "bad film", "dull story", "awful"]
     classifier = TextClassifier(base.model, head="contrastive", precision="fp32", verbose=0)
     classifier.fit(texts, [1, 1, 1, 0, 0, 0], eval=None)
     assert classifier.result_.training.steps == 50
     assert classifier.predict(["a good film", "awful"]).tolist() == [1, 0]
+    # A loaded estimator leaves open what was left open, so that `fit` decides for its own examples.
+    loaded = TextClassifier.load(classifier.save(tmp_path / "saved"))
+    assert (loaded.head, loaded.steps, loaded.batch_size) == ("contrastive", None, 16)
 
 
 def test_steps_of_an_epoch_have_equally_many_texts(base):
