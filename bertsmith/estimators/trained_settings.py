@@ -16,7 +16,12 @@ def read_trained_settings(folder: Path) -> dict[str, Any]:
     run = RunFolder(folder)
     with suppress(CheckpointError):  # run.json is damaged; the model itself is in other files
         if run.run_path.is_file():
-            settings = run.read_run().get("settings")
+            facts = run.read_run()
+            # A series of runs, such as the models of an average, stores them by another name.
+            settings = facts.get("settings") or facts.get("series")
             if settings and all(isinstance(key, str) for key in settings):
-                return {key.replace("-", "_"): value for key, value in settings.items()}
+                named = {key.replace("-", "_"): value for key, value in settings.items()}
+                if named.get("average"):  # an estimator has no such option, and a single model
+                    named.pop("corpus", None)  # learns from no corpus
+                return named
     return {}

@@ -388,7 +388,7 @@ def _check_labels_of_samples(runs: Sequence[SeriesRun]) -> None:
         ConfigError: a sample lacks a label that another one has.
     """
     labels_of_runs = [run.task_type.read(run.settings).task.labels for run in runs]
-    all_labels = sorted(set().union(*labels_of_runs))
+    all_labels = sorted({label for labels in labels_of_runs for label in labels})
     for run, labels in zip(runs, labels_of_runs, strict=True):
         if missing := [label for label in all_labels if label not in labels]:
             raise ConfigError(

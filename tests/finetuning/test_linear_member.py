@@ -19,6 +19,7 @@ from tiny_models import (
 )
 from tiny_runs import small_corpus
 
+from bertsmith import TextClassifier
 from bertsmith.distillation.run import distill
 from bertsmith.distillation.settings import DistillSettings
 from bertsmith.errors import CheckpointError, ConfigError
@@ -128,6 +129,13 @@ def test_the_folder_lists_its_members_and_a_saved_copy_is_whole(base, whole, tmp
     saved = load(base.out, device="cpu", precision="fp32").save(tmp_path / "saved")
     assert (saved / MEMBERS_FOLDER / LINEAR_MEMBER / LINEAR_HEAD_FILE).is_file()
     assert np.array_equal(probabilities_of(saved), probabilities_of(base.out))
+
+
+def test_the_estimator_restores_the_settings_of_one_model(base, whole):
+    loaded = TextClassifier.load(base.out, device="cpu", precision="fp32")
+    assert (loaded.model, loaded.steps) == (str(base.model), base.steps)
+    assert loaded.head == "fine-tuned" and loaded.corpus is None
+    assert loaded.predict_proba(TEXTS).tolist() == probabilities_of(base.out).tolist()
 
 
 def test_a_series_that_was_stopped_at_its_end_is_resumed(base, whole, copied):
