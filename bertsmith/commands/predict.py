@@ -11,6 +11,7 @@ from typing import Any
 from bertsmith.commands.output import print_json, print_note
 from bertsmith.commands.settings.predict import Settings
 from bertsmith.commands.task_flags import load_with_flags, parse_for_folder
+from bertsmith.data.columns import check_needs_no_file
 from bertsmith.data.examples import example_noun
 from bertsmith.data.excel_files import import_openpyxl
 from bertsmith.data.reader import Reader
@@ -252,6 +253,7 @@ def _examples_to_predict(task: Task[Any, Any], settings: Settings) -> Iterable[A
     """Return the examples of the command line's texts, or a reader of those in a file."""
     file = STANDARD_INPUT if settings.text == ("-",) else settings.file
     if file is None:
+        check_needs_no_file(settings.columns, applied=("split", *task.kept_columns))
         return examples_of_texts(task, list(map(decode_argument, settings.text)))
     check_delimiter(settings.columns, file)
     return task.reader(file, settings.columns, labelled=False)

@@ -4,6 +4,7 @@ A task takes one of these classes, and its command has a flag for each field; th
 is the help of its flag. The help shows fields that are `Advanced` only with --help-all.
 """
 
+from collections.abc import Collection
 from dataclasses import dataclass, fields
 from typing import Any, Literal
 
@@ -192,4 +193,22 @@ def check_needs_no_data(columns: Any, **others: object) -> None:
         raise ConfigError(
             f"{option(names[0])}: it says how the file of {option('data')} is read, which is not "
             f"given. Give {option('data')}, or leave it out."
+        )
+
+
+def check_needs_no_file(columns: Any, applied: Collection[str]) -> None:
+    """Check that no options for reading a file are set, since texts are given in its place.
+
+    Args:
+        columns: an instance of one of the classes above.
+        applied: names of options that the task applies to texts, too.
+
+    Raises:
+        ConfigError: another option is set; the message names it.
+    """
+    names = [name for name in changed_options(columns) if name not in applied]
+    if names:
+        raise ConfigError(
+            f"{option(names[0])}: it says how {option('file')} is read, which is not given. Give "
+            f"{option('file')}, or leave it out."
         )

@@ -322,6 +322,8 @@ def test_punctuation_among_filled_words_is_quoted():
     ("embed pretrained scored.tsv --out {0}/v.npy", ["'sentence1'", "'sentence2'", "--pair-"]),
     ("fill pretrained no-mask", ["[MASK]"]),
     ("fill classifier [MASK]", ["classifier: ", "'bertsmith pretrain'"]),
+    ("predict classifier good --label-column 2", ["--label-column: ", "--file"]),
+    ("predict tagger good --split spaces --format conll", ["--format: ", "--file"]),
 ])  # fmt: skip
 def test_refusals(refused, place, monkeypatch, tmp_path, line, parts):
     monkeypatch.chdir(place)
