@@ -10,7 +10,7 @@ import numpy as np
 from bertsmith.commands.output import print_json, print_note
 from bertsmith.commands.settings.embed import Settings
 from bertsmith.data.examples import ExampleReader
-from bertsmith.data.tables import check_delimiter
+from bertsmith.data.tables import check_delimiter, check_has_columns
 from bertsmith.data.text_files import name_source
 from bertsmith.data.unknown_tokens import warn_unknown
 from bertsmith.data.vectors import check_format, vector_writer
@@ -31,6 +31,7 @@ def main(settings: Settings, line: Sequence[str]) -> None:
     file, out = settings.file, settings.out
     check_format(out)
     check_delimiter(settings.columns, file)
+    check_has_columns(settings.columns, file)
     # Locks the output, and refuses one that is the input or a file of the model.
     with lock_outputs({"--out": out}, file, settings.model):
         encoder = Predictor.load(

@@ -100,6 +100,30 @@ def check_delimiter(columns: Any, *sources: ExampleSource | None) -> None:
         )
 
 
+def check_has_columns(columns: Any, source: ExampleSource) -> None:
+    """Check that a file has columns if options name some: lines of text have none.
+
+    Args:
+        columns: the settings for reading the file; for some tasks they name no columns of texts.
+
+    Raises:
+        ConfigError: an option names a column, or says that there is a header, and the file is read
+            as a text on each line.
+    """
+    names = [name for name in ("text_column", "pair_column") if getattr(columns, name, None)]
+    if getattr(columns, "header", None) == "yes":
+        names.append("header")
+    if not names or columns.delimiter is not None or not isinstance(source, Path):
+        return
+    are_lines = source == STANDARD_INPUT or ending_of(source) == "txt"
+    if columns.format == "txt" or (columns.format == "auto" and are_lines):
+        raise ConfigError(
+            f"{option(names[0])}: {name_source(source)} is read as txt, a text on each line, "
+            f"without columns. Leave it out; or, if it is a table, pass {option('format', 'tsv')} "
+            "(or csv)."
+        )
+
+
 def _format_without_delimiter(
     source: ExampleSource, chosen: TableFormat | None, may_be_lines: bool
 ) -> RowFormat:

@@ -26,7 +26,7 @@ from bertsmith.config import from_mapping, to_jsonable
 from bertsmith.data.encoded_texts import name_type
 from bertsmith.data.label_values import label_name
 from bertsmith.data.table_rows import Row, as_named, check_names_file
-from bertsmith.data.tables import check_delimiter
+from bertsmith.data.tables import check_delimiter, check_has_columns
 from bertsmith.data.text_files import IN_MEMORY, ExampleSource
 from bertsmith.errors import (
     CheckpointError,
@@ -613,7 +613,9 @@ class Estimator(ABC):
         if source is None:
             examples: Iterable[Any] = prediction_items(data)
         else:
-            check_delimiter(self._settings(columns).columns, source)
+            own_columns = self._settings(columns).columns  # those of this call alone
+            check_delimiter(own_columns, source)
+            check_has_columns(own_columns, source)
             reading = self._settings(all_columns).columns
             examples = predictor.definition.reader(source, reading, labelled=False)
         return (prediction for _, prediction in predictor.iter_predictions(examples, **options))

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, Literal, TypedDict, Unpack
 
 from bertsmith.data.columns import Columns, check_needs_no_data
+from bertsmith.data.tables import check_has_columns
 from bertsmith.errors import ConfigError, SettingError, option
 from bertsmith.errors.model_kinds import ModelKindError
 from bertsmith.inspection.look_result import Look
@@ -76,6 +77,8 @@ def look(
     columns, num_texts = options.get("columns"), options.get("num_texts")
     if data is None:
         check_needs_no_data(columns, num_texts=num_texts)
+    else:
+        check_has_columns(columns, Path(data))
     try:
         predictor = load_for_look(model, device, length)
     except ModelKindError as error:  # the folder holds no encoder, but perhaps a GPT or T5

@@ -324,11 +324,17 @@ def test_punctuation_among_filled_words_is_quoted():
     ("fill classifier [MASK]", ["classifier: ", "'bertsmith pretrain'"]),
     ("predict classifier good --label-column 2", ["--label-column: ", "--file"]),
     ("predict tagger good --split spaces --format conll", ["--format: ", "--file"]),
+    ("predict classifier --file words.txt --text-column 2",
+     ["--text-column: words.txt is read as txt", "--format tsv"]),
+    ("predict classifier - --pair-column 2", ["--pair-column: standard input is read as txt"]),
+    ("embed pretrained data.csv --format txt --header yes --out {0}/v.npy",
+     ["--header: data.csv is read as txt"]),
 ])  # fmt: skip
 def test_refusals(refused, place, monkeypatch, tmp_path, line, parts):
     monkeypatch.chdir(place)
     (place / "bad.txt").write_bytes(b"good\n\xff\n")
     (place / "gap.csv").write_text("text\ngood\n \nbad\n")
+    (place / "words.txt").write_text("1\tgood\n")
     (place / "classifier/journal.jsonl").write_text("of the run")
     (tmp_path / "earlier.jsonl").write_text("earlier")
     args = [word.replace("|", " ") for word in line.format(tmp_path).split()]

@@ -375,8 +375,11 @@ def test_settings_that_cannot_be_met(model, settings, parts):
         bertsmith.TextClassifier(**{"model": model} | QUICK | settings).fit(TEXTS, LABELS, **QUIET)
 
 
-def test_what_cannot_be_predicted_is_refused(fitted):
+def test_what_cannot_be_predicted_is_refused(fitted, tmp_path):
     assert fitted.predict([]).tolist() == []
+    (tmp_path / "a.txt").write_text("1\ta film\n")
+    with refuses(ConfigError, "text_column: ", "a.txt is read as txt"):
+        fitted.predict(str(tmp_path / "a.txt"), text_column="2")
     for given, *parts in (({},), ("a film", "'a film': ", "[text, ...]"),
                           (["a", None], "examples[1]: 'text': found NoneType"),
                           (FRAME[["label"]], "'label'", "text_column"),

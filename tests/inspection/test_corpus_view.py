@@ -195,5 +195,10 @@ def test_options_of_the_command_line(bertsmith, refused, tmp_path):
     assert "--out" in line
     line = refused("look", folder, "a film", "--data", tmp_path / "absent.csv", "--out", page)
     assert "absent.csv" in line
+    (tmp_path / "a.txt").write_text("1\ta good film\n")
+    line = refused(
+        "look", folder, "a film", "--data", tmp_path / "a.txt", "--text-column", 2, "--out", page
+    )
+    assert "--text-column: " in line and "a.txt is read as txt" in line
     line = refused("look", tmp_path / "absent", "a film", "--out", page, worded=False)
     assert "absent" in line
