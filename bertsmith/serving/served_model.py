@@ -28,7 +28,7 @@ from bertsmith.tasks.prediction import InferenceTask
 from bertsmith.tasks.predictor import Predictor
 from bertsmith.tasks.regression import Regress
 from bertsmith.tasks.sentence_embedding import Embed
-from bertsmith.tasks.sentence_folder import SETTINGS_FILE, Pooling, read_settings
+from bertsmith.tasks.sentence_folder import Pooling, read_prompts
 from bertsmith.tasks.text_vectors import TextVectors
 
 Definition = InferenceTask[Any, Any]
@@ -176,9 +176,6 @@ def model_info(
     max_length = loaded.max_length
     if isinstance(vectors, TextVectors):
         max_length = min(max_length, vectors.max_length)
-    # config_sentence_transformers.json, which only sentence encoders have
-    settings = read_settings(loaded.folder.files, SETTINGS_FILE, absent={})
-    prompts = settings.get("prompts")
     return ModelInfo(
         name=name,
         path=str(path),
@@ -197,5 +194,5 @@ def model_info(
         num_threads=usable_threads() if loaded.device.type == "cpu" else torch.get_num_threads(),
         pooling=vectors.pooling if isinstance(vectors, TextVectors) else None,
         similarity=vectors.similarity if isinstance(vectors, TextVectors) else "cosine",
-        prompts=prompts if isinstance(prompts, dict) else {},
+        prompts=read_prompts(loaded.folder.files),
     )

@@ -1,5 +1,6 @@
 """The engine answers each request as if it had come alone; refusing one harms no other."""
 
+import json
 import platform
 import time
 from dataclasses import replace
@@ -8,10 +9,12 @@ from queue import SimpleQueue
 import numpy as np
 import pytest
 import torch
+from refusals import refuses
 from tiny_models import reviews, save_tiny, save_tiny_of, tiny_tokenizer
 
 from bertsmith import load
 from bertsmith.data.windowing import Windowing
+from bertsmith.errors import CheckpointError
 from bertsmith.serving import text_encoding
 from bertsmith.serving.characters import CHARACTERS_PER_TOKEN
 from bertsmith.serving.engine import SLICE_CHARACTERS, Engine
@@ -153,6 +156,14 @@ def test_models_and_kinds_are_computed_apart(folder, classifier_folder):
     vector = answers[1].predictions[0].vector
     np.testing.assert_allclose(tokens.mean(0), vector, atol=1e-6)
     assert len(answers[2].predictions) == 2
+
+
+@pytest.mark.parametrize("prompts", [{"query": 5}, ["query: "]])
+def test_prompts_that_are_no_texts_are_refused_before_the_first_request(prompts, tmp_path):
+    settings = save_tiny(tmp_path / "m") / "config_sentence_transformers.json"
+    settings.write_text(json.dumps({"prompts": prompts}))
+    with refuses(CheckpointError, "config_sentence_transformers.json: prompts is "):
+        served(m=tmp_path / "m")
 
 
 def test_a_text_that_is_too_long_is_cut_or_refused(folder):
