@@ -14,6 +14,7 @@ import torch
 
 from bertsmith.data.encoded_examples import EncodedExamples
 from bertsmith.data.encoded_texts import EncodedTexts
+from bertsmith.errors import ConfigError, SettingError, option
 from bertsmith.model.hub import find_checkpoint
 from bertsmith.serving.folder_state import folder_state
 from bertsmith.serving.mask_ids import MaskIds
@@ -64,8 +65,8 @@ class ServedModel:
 
         Raises:
             CheckpointError: the folder is incomplete, not a BERT, or a model of another kind.
-            ConfigError: this machine has no such device or precision, or the model cannot read so
-                many tokens.
+            ConfigError: this machine has no such device or precision, the model cannot read so many
+                tokens, or they are too few for the windows in which it reads long texts.
         """
         folder = find_checkpoint(path)
         state = folder_state(folder)  # first, so that a later change of the files is noticed
@@ -94,6 +95,7 @@ class ServedModel:
             is_for_masks = isinstance(definition, FillMask)
             definitions["predict"] = MaskIds(definition.tokenizer) if is_for_masks else definition
         info = model_info(name, path, loaded, definition, definitions)
+        _check_windows(path, definition, info.max_length)
         return cls(loaded, definitions, replace(info, folder_state=state))
 
     def definition(self, kind: ResultKind, options: tuple[tuple[str, Any], ...]) -> Definition:
@@ -137,6 +139,26 @@ class ServedModel:
         ids[:, 1] = self.loaded.tokenizer.mask_id
         # All tokens are of the first segment (type 0), and none was cut off.
         return EncodedTexts.of((row, np.zeros_like(row), 0) for row in ids)
+
+
+def _check_windows(path: Path, definition: Definition, max_length: int) -> None:
+    """Check that windows of `max_length` tokens are long enough for the stride of training.
+
+    Otherwise the server would start, and refuse every request.
+
+    Raises:
+        ConfigError: neighbouring windows would share more than half of a window.
+    """
+    windowing = getattr(definition, "windowing", None)
+    if windowing is None or windowing.long_texts == "cut":
+        return
+    try:
+        windowing.overlap(max_length)
+    except SettingError:
+        raise ConfigError(
+            f"{path}: the model was trained with windows that share {windowing.stride:g} tokens, "
+            f"more than half of a window of {max_length} tokens. Raise {option('max_length')}."
+        ) from None
 
 
 def tokens_of_all_threads() -> int:

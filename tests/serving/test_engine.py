@@ -14,7 +14,8 @@ from tiny_models import reviews, save_tiny, save_tiny_of, tiny_tokenizer
 
 from bertsmith import load
 from bertsmith.data.windowing import Windowing
-from bertsmith.errors import CheckpointError
+from bertsmith.errors import CheckpointError, ConfigError
+from bertsmith.model.config_file import TASK_SETTINGS
 from bertsmith.serving import text_encoding
 from bertsmith.serving.characters import CHARACTERS_PER_TOKEN
 from bertsmith.serving.engine import SLICE_CHARACTERS, Engine
@@ -164,6 +165,19 @@ def test_prompts_that_are_no_texts_are_refused_before_the_first_request(prompts,
     settings.write_text(json.dumps({"prompts": prompts}))
     with refuses(CheckpointError, "config_sentence_transformers.json: prompts is "):
         served(m=tmp_path / "m")
+
+
+def test_windows_that_are_too_short_for_the_stride_are_refused_before_the_first_request(tmp_path):
+    folder = save_tiny(tmp_path / "m", "answer")
+    config = json.loads((folder / "config.json").read_text())
+    config[TASK_SETTINGS] = {"task": "answer", "stride": 12}
+    (folder / "config.json").write_text(json.dumps(config))
+    options = {"device": "cpu", "precision": "fp32"}
+    assert ServedModel.load("m", folder, max_length=24, **options).info.max_length == 24
+    with refuses(ConfigError, "share 12 tokens", "window of 23 tokens", "--max-length"):
+        ServedModel.load("m", folder, max_length=23, **options)
+    vectors = ServedModel.load("m", folder, max_length=23, pooling="mean", **options)
+    assert vectors.info.max_length == 23
 
 
 def test_a_text_that_is_too_long_is_cut_or_refused(folder):
