@@ -14,12 +14,14 @@ import torch
 
 from bertsmith.data.encoded_examples import EncodedExamples
 from bertsmith.data.encoded_texts import EncodedTexts
-from bertsmith.errors import ConfigError, SettingError, option
+from bertsmith.errors import CheckpointError, ConfigError, SettingError, option
 from bertsmith.model.hub import find_checkpoint
 from bertsmith.serving.folder_state import folder_state
 from bertsmith.serving.mask_ids import MaskIds
 from bertsmith.serving.messages import ModelInfo, ResultKind
 from bertsmith.serving.token_vectors import TokenVectors
+from bertsmith.system.json_text import shown_json
+from bertsmith.system.small_files import SmallFiles
 from bertsmith.system.threads import usable_threads
 from bertsmith.tasks.auto import load
 from bertsmith.tasks.fill_mask import FillMask
@@ -29,7 +31,7 @@ from bertsmith.tasks.prediction import InferenceTask
 from bertsmith.tasks.predictor import Predictor
 from bertsmith.tasks.regression import Regress
 from bertsmith.tasks.sentence_embedding import Embed
-from bertsmith.tasks.sentence_folder import Pooling, read_prompts
+from bertsmith.tasks.sentence_folder import SETTINGS_FILE, Pooling, read_settings
 from bertsmith.tasks.text_vectors import TextVectors
 
 Definition = InferenceTask[Any, Any]
@@ -64,7 +66,8 @@ class ServedModel:
         """Load a model folder for the task of its head, or with `pooling` for vectors only.
 
         Raises:
-            CheckpointError: the folder is incomplete, not a BERT, or a model of another kind.
+            CheckpointError: the folder is incomplete, not a BERT, or a model of another kind, or
+                its prompts are no texts.
             ConfigError: this machine has no such device or precision, the model cannot read so many
                 tokens, or they are too few for the windows in which it reads long texts.
         """
@@ -161,6 +164,21 @@ def _check_windows(path: Path, definition: Definition, max_length: int) -> None:
         ) from None
 
 
+def _read_prompts(files: SmallFiles) -> dict[str, str]:
+    """Read the texts that a sentence encoder's folder names for putting before each text, by name.
+
+    Raises:
+        CheckpointError: they are not texts by name.
+    """
+    prompts = read_settings(files, SETTINGS_FILE, absent={}).get("prompts") or {}
+    if isinstance(prompts, dict) and all(isinstance(text, str) for text in prompts.values()):
+        return prompts
+    raise CheckpointError(
+        f"{files.path(SETTINGS_FILE)}: prompts is {shown_json(prompts)}; allowed is an object of "
+        'texts by names, such as {"query": "query: "}. Correct it.'
+    )
+
+
 def tokens_of_all_threads() -> int:
     """Return the number of tokens that all threads compute at once, a forward pass for each.
 
@@ -216,5 +234,5 @@ def model_info(
         num_threads=usable_threads() if loaded.device.type == "cpu" else torch.get_num_threads(),
         pooling=vectors.pooling if isinstance(vectors, TextVectors) else None,
         similarity=vectors.similarity if isinstance(vectors, TextVectors) else "cosine",
-        prompts=read_prompts(loaded.folder.files),
+        prompts=_read_prompts(loaded.folder.files),
     )

@@ -308,21 +308,6 @@ def check_prompt(files: SmallFiles, settings: Mapping[str, Any]) -> None:
         )
 
 
-def read_prompts(files: SmallFiles) -> dict[str, str]:
-    """Read the texts that the folder names for putting before each text, by name.
-
-    Raises:
-        CheckpointError: they are not texts by name.
-    """
-    prompts = read_settings(files, SETTINGS_FILE, absent={}).get("prompts") or {}
-    if isinstance(prompts, dict) and all(isinstance(text, str) for text in prompts.values()):
-        return prompts
-    raise CheckpointError(
-        f"{files.path(SETTINGS_FILE)}: prompts is {shown_json(prompts)}; allowed is an object of "
-        'texts by names, such as {"query": "query: "}. Correct it.'
-    )
-
-
 def check_case(files: SmallFiles, tokenizer: Tokenizer) -> None:
     """Check that the tokenizer of a folder with do_lower_case lowers the case.
 
