@@ -20,6 +20,7 @@ from bertsmith.data.standard_input import must_wait_for_input
 from bertsmith.data.table_rows import is_file_name
 from bertsmith.data.table_writer import TABLE_ENDINGS
 from bertsmith.data.tables import check_delimiter, check_has_columns
+from bertsmith.data.tagged_files import check_has_word_column
 from bertsmith.data.text_files import STANDARD_INPUT
 from bertsmith.data.unknown_tokens import warn_unknown
 from bertsmith.errors import ConfigError, InputError
@@ -257,6 +258,7 @@ def _examples_to_predict(task: Task[Any, Any], settings: Settings) -> Iterable[A
         return examples_of_texts(task, list(map(decode_argument, settings.text)))
     check_delimiter(settings.columns, file)
     check_has_columns(settings.columns, file)
+    check_has_word_column(settings.columns, file)
     return task.reader(file, settings.columns, labelled=False)
 
 

@@ -193,7 +193,9 @@ def read_csv(path: Path, delimiter: str = ",") -> Iterator[tuple[int, list[str]]
         InputError: the file has quotes that do not match, a lone carriage return, or a row longer
             than `MAX_ROW_BYTES`, as after a quote that never ends.
     """
-    csv.field_size_limit(MAX_ROW_BYTES)  # the default refuses a cell above 131,072 characters
+    # The default refuses a cell above 131,072 characters. The limit is that of the whole process,
+    # so a larger one of the caller stays.
+    csv.field_size_limit(max(csv.field_size_limit(), MAX_ROW_BYTES))
     source_name = name_source(path)
     line = ""
     row = size = 0  # number of the row that is read, and its characters so far

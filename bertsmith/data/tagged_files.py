@@ -39,7 +39,7 @@ from bertsmith.data.text_files import (
     locate_row,
     name_source,
 )
-from bertsmith.errors import InputError, option
+from bertsmith.errors import ConfigError, InputError, option
 from bertsmith.tokenization.words import find_words
 
 TaggedFormat = Literal["conll", "conllu", "jsonl", "json", "parquet", "text"]
@@ -293,6 +293,25 @@ def find_format(source: ExampleSource, columns: TagColumns, *, labelled: bool) -
             f"{option('format', 'conll')}, conllu, jsonl, json or parquet."
         )
     return chosen
+
+
+def check_has_word_column(columns: Any, source: ExampleSource) -> None:
+    """Check that a file has columns if an option names that of the words: running text has none.
+
+    Args:
+        columns: the settings for reading the file; those of other tasks name no words.
+
+    Raises:
+        InputError: there is no such file, or files of its kind do not hold words.
+        ConfigError: the option is set, and the file is read as running text.
+    """
+    if not isinstance(columns, TagColumns) or columns.word_column is None:
+        return
+    if find_format(source, columns, labelled=False) == "text":
+        raise ConfigError(
+            f"{option('word_column', columns.word_column)}: {name_source(source)} is read as "
+            f"running text, without columns. Leave it out, or pass {option('format', 'conll')}."
+        )
 
 
 def up_to(limit: int, items: Iterable[Item], size: Callable[[Item], int]) -> Iterator[Item]:

@@ -27,6 +27,7 @@ from bertsmith.data.encoded_texts import name_type
 from bertsmith.data.label_values import label_name
 from bertsmith.data.table_rows import Row, as_named, check_names_file
 from bertsmith.data.tables import check_delimiter, check_has_columns
+from bertsmith.data.tagged_files import check_has_word_column
 from bertsmith.data.text_files import IN_MEMORY, ExampleSource
 from bertsmith.errors import (
     CheckpointError,
@@ -616,6 +617,7 @@ class Estimator(ABC):
             own_columns = self._settings(columns).columns  # those of this call alone
             check_delimiter(own_columns, source)
             check_has_columns(own_columns, source)
+            check_has_word_column(own_columns, source)
             reading = self._settings(all_columns).columns
             examples = predictor.definition.reader(source, reading, labelled=False)
         return (prediction for _, prediction in predictor.iter_predictions(examples, **options))

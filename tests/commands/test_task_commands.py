@@ -329,6 +329,8 @@ def test_punctuation_among_filled_words_is_quoted():
     ("predict classifier - --pair-column 2", ["--pair-column: standard input is read as txt"]),
     ("embed pretrained data.csv --format txt --header yes --out {0}/v.npy",
      ["--header: data.csv is read as txt"]),
+    ("predict tagger - --word-column 2",
+     ["--word-column 2: standard input is read as running text", "--format conll"]),
 ])  # fmt: skip
 def test_refusals(refused, place, monkeypatch, tmp_path, line, parts):
     monkeypatch.chdir(place)

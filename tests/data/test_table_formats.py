@@ -258,6 +258,16 @@ def test_a_delimiter_is_for_the_files_that_have_one(tmp_path):
             check_delimiter(columns, *sources)
 
 
+def test_a_callers_limit_of_cells_stays(tmp_path):
+    path = write_table(tmp_path / "a.csv")
+    before = csv.field_size_limit(1 << 30)
+    try:
+        assert ExampleReader(path, Columns(label_column="stars", delimiter=";")).read()
+        assert csv.field_size_limit() == 1 << 30
+    finally:
+        csv.field_size_limit(before)
+
+
 def test_delimiters_that_are_none(tmp_path):
     path = write_table(tmp_path / "a.csv")
     for delimiter in (";;", '"', "\n", ""):

@@ -14,8 +14,14 @@ from bertsmith.data.columns import TagColumns
 from bertsmith.data.conll import LineBlock
 from bertsmith.data.conllu import ConlluParser, locate_forms
 from bertsmith.data.label_schemes import detect_scheme
-from bertsmith.data.tagged_files import FORMAT_NAMES, TaggedReader, find_format
-from bertsmith.errors import InputError, as_flags
+from bertsmith.data.tagged_files import (
+    FORMAT_NAMES,
+    TaggedReader,
+    check_has_word_column,
+    find_format,
+)
+from bertsmith.data.text_files import STANDARD_INPUT
+from bertsmith.errors import ConfigError, InputError, as_flags
 from bertsmith.tasks.tagged_text import conll_block, conllu_block
 
 NEWS = """-DOCSTART- -X- O O
@@ -354,3 +360,17 @@ def test_two_names_in_one_word_are_read_by_characters(text):
 def test_overlapping_entities_are_refused_however_text_is_cut():
     rows = [{"text": "Anna", "entities": [[0, 3, "PER"], [2, 4, "LOC"]]}]
     check_refusal(rows, ": ", "overlaps the one before", split="characters")
+
+
+def test_a_word_column_is_refused_for_running_text(tmp_path):
+    """The numbers of the words would be read as words."""
+    text = write(tmp_path, "1 Anna\n2 sings\n")
+    words = write(tmp_path, "1 Anna\n2 sings\n\n1 Ben\n2 listens\n", "words.txt")
+    columns = TagColumns(word_column="2")
+    for source in (text, STANDARD_INPUT):
+        with refuses(ConfigError, "--word-column 2: ", "running text", "--format conll"):
+            check_has_word_column(columns, source)
+        check_has_word_column(TagColumns(word_column="2", format="conll"), source)
+        check_has_word_column(TagColumns(repair=True), source)
+    check_has_word_column(columns, words)
+    check_has_word_column(columns, [{"words": ["Anna"]}])
