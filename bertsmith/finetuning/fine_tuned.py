@@ -107,7 +107,8 @@ class FineTuned(FineTuningResult):
                 advice.append(
                     "the cosine scores better: for pairs like these, try `bertsmith finetune embed`"
                 )
-            if baseline.key == LINEAR_BASELINE:
+            # `--head auto` has compared this head already, without the eval texts.
+            if baseline.key == LINEAR_BASELINE and self.choice is None:
                 advice.append(
                     "the linear head scores better here: train with "
                     f"{option('head', 'linear')}, or with {option('head', 'auto')}, which compares "

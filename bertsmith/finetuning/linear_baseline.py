@@ -46,9 +46,9 @@ def score_linear_head(
             max_length=settings.max_length,
         )
         task, _ = fit_task(loaded, data, settings.with_head("linear"))
-        accumulator = accumulate_examples(
-            Predictor(loaded, task), data.held_out, path=settings.eval
-        )
+        predictor = Predictor(loaded, task)
+        predictor.unknown_tokens.is_reported = True  # a warning came before training
+        accumulator = accumulate_examples(predictor, data.held_out, path=settings.eval)
         scores = accumulator.result(num_skipped=0).to_json()
     except BertsmithError:
         return ()

@@ -18,7 +18,7 @@ from bertsmith.finetuning import best_head, head_comparison
 from bertsmith.finetuning.best_head import choose_head, finetune_best_head
 from bertsmith.finetuning.contrastive_run import finetune_contrastive
 from bertsmith.finetuning.head_choice import HeadScore
-from bertsmith.finetuning.head_comparison import COMPARED_HEADS
+from bertsmith.finetuning.head_comparison import COMPARED_HEADS, cross_validate_head
 from bertsmith.finetuning.run import finetune
 from bertsmith.tasks.auto import load
 from bertsmith.tasks.sentence_folder import SentenceFolder
@@ -131,6 +131,17 @@ def test_no_message_names_the_removed_folder_of_a_comparison(settings, monkeypat
         finetune_best_head(task, replace(settings, steps=3))
     assert "bertsmith-" not in str(caught.value)
     assert not settings.out.exists()
+
+
+@pytest.mark.filterwarnings("error")
+def test_no_warning_names_the_removed_folder_of_a_comparison(settings, tmp_path):
+    """Nor is each fold a reason to warn again of words that the vocabulary lacks."""
+    rows = [(f"{word} strange words", word) for word in (GOOD[0], BAD[0]) for _ in range(20)]
+    train = write_csv(tmp_path / "strange.csv", ("text", "label"), *rows)
+    strange = replace(settings, train=train, eval=Path())
+    fold = replace(Classify.read(strange), held_out=Classify.read(strange).train)
+    (trial,) = cross_validate_head(Classify, strange, "counts", [fold], lambda amount: None)
+    assert trial.score == 1
 
 
 def test_without_eval_examples_the_chosen_head_learns_from_all_examples(settings):

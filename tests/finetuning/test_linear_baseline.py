@@ -9,6 +9,7 @@ from review_settings import settings_on_reviews
 from tiny_models import BAD, GOOD, write_csv
 
 from bertsmith.errors import as_flags
+from bertsmith.finetuning.head_choice import HeadChoice
 from bertsmith.finetuning.linear_baseline import MAX_TEXTS, score_linear_head
 from bertsmith.finetuning.linear_run import finetune_linear
 from bertsmith.finetuning.run import finetune
@@ -49,8 +50,20 @@ def test_the_scores_are_those_of_a_run_with_the_linear_head(settings, tmp_path):
     assert contents(settings.model) == model
 
 
+@pytest.mark.filterwarnings("error")
+def test_unknown_words_are_no_reason_to_warn_again(settings, tmp_path):
+    rows = [(f"{word} strange words", word) for word in (GOOD[0], BAD[0]) for _ in range(20)]
+    strange = write_csv(tmp_path / "strange.csv", ("text", "label"), *rows)
+    data = Classify.read(replace(settings, train=strange, eval=strange))
+    (baseline,) = score_linear_head(settings, data, read_folder(settings.model))
+    assert baseline.scores["accuracy"] == 1
+
+
 def test_a_model_that_is_as_good_gets_no_advice(settings):
     result = finetune(Classify, settings, has_costly_baselines=True)
+    assert "--head auto" in as_flags(str(result))
+    chosen = replace(result, choice=HeadChoice("accuracy", (), "fine-tuned", reason="it is best"))
+    assert "train with" not in str(chosen)  # `--head auto` has compared the heads
     equal = {"accuracy": result.evaluation.accuracy, "macro_f1": 1.0}
     result = replace(result, baselines=(replace(linear_of(result), scores=equal),))
     assert "a linear head on the same model" in str(result)

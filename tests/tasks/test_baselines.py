@@ -151,6 +151,13 @@ def test_vectors_are_scored_before_training():
     assert cheap(task, rows, rows, scores_before("embed", {**first, "step": 3})) == []
 
 
+@pytest.mark.filterwarnings("error")
+def test_unknown_words_of_pairs_are_no_reason_to_warn_again(tmp_path):
+    task, model = Regress(), save_tiny(tmp_path / "model", "masked_lm")
+    rows = [Example("strange words", other, str(len(other))) for other in ("unknown", "ones")]
+    assert only(task.baselines.score_costly(task, rows, rows, model, COMPUTE)).key == "cosine"
+
+
 def test_pairs_have_the_cosine_of_the_model_before(tmp_path):
     def costly(train, held_out, model):
         return task.baselines.score_costly(task, train, held_out, model, COMPUTE)
