@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from bertsmith.commands.first_word import ALL_COLUMNS
 from bertsmith.commands.output import print_json, print_note
 from bertsmith.commands.settings.predict import Settings
 from bertsmith.commands.task_flags import load_with_flags, parse_for_folder
@@ -254,7 +255,9 @@ def _examples_to_predict(task: Task[Any, Any], settings: Settings) -> Iterable[A
     """Return the examples of the command line's texts, or a reader of those in a file."""
     file = STANDARD_INPUT if settings.text == ("-",) else settings.file
     if file is None:
-        check_needs_no_file(settings.columns, applied=("split", *task.kept_columns))
+        # A task of the user may apply options of its own to texts, too.
+        if type(settings.columns) in ALL_COLUMNS:
+            check_needs_no_file(settings.columns, applied=("split", *task.kept_columns))
         return examples_of_texts(task, list(map(decode_argument, settings.text)))
     check_delimiter(settings.columns, file)
     check_has_columns(settings.columns, file)

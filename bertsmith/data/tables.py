@@ -113,10 +113,12 @@ def check_has_columns(columns: Any, source: ExampleSource) -> None:
     names = [name for name in ("text_column", "pair_column") if getattr(columns, name, None)]
     if getattr(columns, "header", None) == "yes":
         names.append("header")
-    if not names or columns.delimiter is not None or not isinstance(source, Path):
+    has_delimiter = getattr(columns, "delimiter", None) is not None
+    if not names or has_delimiter or not isinstance(source, Path):
         return
     are_lines = source == STANDARD_INPUT or ending_of(source) == "txt"
-    if columns.format == "txt" or (columns.format == "auto" and are_lines):
+    chosen = getattr(columns, "format", None)  # a task of the user may have no such option
+    if chosen == "txt" or (chosen == "auto" and are_lines):
         raise ConfigError(
             f"{option(names[0])}: {name_source(source)} is read as txt, a text on each line, "
             f"without columns. Leave it out; or, if it is a table, pass {option('format', 'tsv')} "

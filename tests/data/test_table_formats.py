@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 import zipfile
+from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from typing import Any
 
@@ -22,7 +23,7 @@ from bertsmith.data.examples import ExampleReader
 from bertsmith.data.multiple_choice import ChoiceReader
 from bertsmith.data.source_columns import source_columns
 from bertsmith.data.table_writer import table_writer
-from bertsmith.data.tables import check_delimiter
+from bertsmith.data.tables import check_delimiter, check_has_columns
 from bertsmith.data.text_files import STANDARD_INPUT
 from bertsmith.data.training_columns import TrainingColumns
 from bertsmith.errors import BertsmithWarning, CheckpointError, ConfigError, InputError
@@ -266,6 +267,30 @@ def test_a_callers_limit_of_cells_stays(tmp_path):
         assert csv.field_size_limit() == 1 << 30
     finally:
         csv.field_size_limit(before)
+
+
+@dataclass(frozen=True)
+class OwnColumns:
+    """Options of a task of the user, which reads files in its own way."""
+
+    text_column: str | None = None
+
+
+def test_columns_are_named_only_in_tables(tmp_path):
+    lines, table = tmp_path / "a.txt.gz", tmp_path / "a.csv"
+    for columns, source in (
+        (Columns(text_column="2"), table),
+        (Columns(text_column="2", format="csv"), lines),
+        (Columns(pair_column="2", delimiter="|"), lines),
+        (Columns(header="no", label_column="2"), lines),
+        (Columns(text_column="text"), ROWS),
+        (OwnColumns("2"), lines),
+    ):
+        check_has_columns(columns, source)
+    with refuses(ConfigError, "--text-column: ", "a.txt.gz is read as txt", "--format tsv"):
+        check_has_columns(Columns(text_column="2"), lines)
+    with refuses(ConfigError, "--header: ", "a.csv is read as txt"):
+        check_has_columns(Columns(header="yes", format="txt"), table)
 
 
 def test_delimiters_that_are_none(tmp_path):
