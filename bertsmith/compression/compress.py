@@ -13,7 +13,7 @@ from bertsmith.compression.settings import CompressSettings, LayerSettings
 from bertsmith.compression.vocabulary import keep_tokens
 from bertsmith.data.columns import check_needs_no_data
 from bertsmith.errors import CheckpointError, ConfigError, SettingError, option
-from bertsmith.evaluation.side_by_side import ComparisonInput
+from bertsmith.evaluation.side_by_side import ComparisonInput, check_can_be_reread
 from bertsmith.model.head_names import LINEAR_HEAD_FILE, MEMBERS_FOLDER
 from bertsmith.model.hub import find_checkpoint
 from bertsmith.model.layer_choice import choose_layers
@@ -34,13 +34,14 @@ def compress(settings: CompressSettings) -> CompressionResult:
         ConfigError: no method of compression is chosen, or several are; layers or tokens would be
             dropped that the model needs; an option says how to read data that is not given; or
             `out` may not be replaced.
-        InputError: examples or texts cannot be read.
+        InputError: examples or texts cannot be read, or examples not a second time.
         CheckpointError: the folder is incomplete or not a BERT, or does not suit the corpus.
     """
     check_upper_limits(settings)
     method = settings.method
     if settings.data is None:
         check_needs_no_data(settings.columns, limit=settings.limit)
+    check_can_be_reread("data", settings.data)
     check_outside(
         settings.out, settings.model, settings.corpus, *(settings.vocabulary.vocabulary or ())
     )

@@ -32,7 +32,12 @@ from bertsmith.distillation.student import (
 from bertsmith.distillation.teacher import LiveTeacher, Teacher, fingerprint
 from bertsmith.distillation.teacher_cache import ROWS, stored_teacher
 from bertsmith.errors import CheckpointError, ConfigError, option
-from bertsmith.evaluation.side_by_side import ComparisonInput, ModelComparison, compare_side_by_side
+from bertsmith.evaluation.side_by_side import (
+    ComparisonInput,
+    ModelComparison,
+    check_can_be_reread,
+    compare_side_by_side,
+)
 from bertsmith.finetuning.cls_query_reset import reset_cls_queries
 from bertsmith.finetuning.fine_tuned import FineTuned
 from bertsmith.finetuning.prepared_run import PreparedRun
@@ -150,6 +155,8 @@ class DistillationRun(FinetuningRun):
                 f"{distill_settings.start}. Name that folder."
             )
         distill_settings.check_out(settings.out)
+        if self.dataset is None:  # else teacher and student are not compared, see `score`
+            check_can_be_reread("eval", settings.eval)
         super().check()
 
     def load(self, dataset: TaskDataset[Any], machine: Machine) -> tuple[PreparedRun, BertModel]:

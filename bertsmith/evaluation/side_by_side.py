@@ -18,6 +18,8 @@ import torch
 
 from bertsmith.data.encoded_texts import Text
 from bertsmith.data.reader import count_chars
+from bertsmith.data.text_files import STANDARD_INPUT
+from bertsmith.errors import InputError, option
 from bertsmith.metrics.names import format_score, score_name
 from bertsmith.model.bert import BertModel
 from bertsmith.model.loading import build
@@ -135,6 +137,19 @@ def format_row(label: str, before: float, after: float, pattern: str) -> tuple[s
     """
     change = f"{100 * (after / before - 1):+.1f} %" if before else ""
     return label, pattern.format(before), pattern.format(after), change
+
+
+def check_can_be_reread(name: str, data: Path | None) -> None:
+    """Check that both models can be scored on `data`, the value of the option `name`.
+
+    Raises:
+        InputError: it is standard input.
+    """
+    if data == STANDARD_INPUT:
+        raise InputError(
+            f"{option(name)}: standard input can be read only once, and two models are "
+            "scored on these examples. Write them to a file."
+        )
 
 
 def compare_side_by_side(

@@ -87,6 +87,13 @@ def test_a_cross_encoder_stays_one(compress, entries, tmp_path):
     assert found.value == expected.value
 
 
+def test_examples_of_standard_input_cannot_score_two_models(refused, place, tmp_path):
+    words = ("compress", place / "classifier", "--out", tmp_path / "out", "--num-layers", 1)
+    told = refused(*words, "--data", "-", "--format", "csv")
+    assert "--data: standard input can be read only once" in told
+    assert not (tmp_path / "out").exists()
+
+
 def test_an_encoder_of_other_file_names_keeps_pooling_and_length(compress, place, tmp_path):
     early = shutil.copytree(place / "bare", tmp_path / "early")
     (early / "1_Pooling").rename(early / "pool")

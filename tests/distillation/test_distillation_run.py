@@ -3,6 +3,7 @@
 import contextlib
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -20,7 +21,7 @@ from bertsmith.distillation.run import distill, token_similarity
 from bertsmith.distillation.settings import DistillSettings
 from bertsmith.distillation.student import shorten
 from bertsmith.distillation.teacher import fingerprint
-from bertsmith.errors import CheckpointError, ConfigError, Interrupted, as_flags
+from bertsmith.errors import CheckpointError, ConfigError, InputError, Interrupted, as_flags
 from bertsmith.evaluation.evaluate import evaluate
 from bertsmith.finetuning.run import finetune
 from bertsmith.model.bert import BertModel
@@ -265,6 +266,12 @@ def test_refusals(settings, student, tmp_path, kind, flag, value, parts):
     with refuses(kind, *parts):
         student = replace(student, **{flag: value})
         distill(student, Classify, replace(settings, model=student.start))
+    assert not settings.out.exists()
+
+
+def test_eval_examples_of_standard_input_are_refused_before_training(settings, student):
+    with refuses(InputError, "--eval: standard input can be read only once"):
+        distill(student, Classify, replace(settings, eval=Path("-")))
     assert not settings.out.exists()
 
 
