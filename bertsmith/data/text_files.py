@@ -149,7 +149,10 @@ def _not_utf8(source_name: str, offset: int, error: UnicodeDecodeError) -> Input
 def _check_start(source_name: str, head: bytes) -> None:
     """Refuse an empty file, or one whose first bytes are not UTF-8 text."""
     if not head:
-        raise InputError(f"{source_name}: nothing in it. Give a file with at least one row.")
+        again = ""
+        if source_name == name_source(STANDARD_INPUT):
+            again = " It can be read only once: write it to a file if it was read before."
+        raise InputError(f"{source_name}: nothing in it. Give a file with at least one row.{again}")
     check_is_text(source_name, head)
 
 

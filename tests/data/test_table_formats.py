@@ -227,6 +227,18 @@ def test_json_from_standard_input_is_named_so(monkeypatch, tmp_path):
                 ExampleReader(STANDARD_INPUT, Columns(format="json"), labelled=False).read()
 
 
+def test_standard_input_that_was_read_before_is_not_just_called_empty(monkeypatch, tmp_path):
+    """As by two options that name it: the rows are gone, though there were some."""
+    table = tmp_path / "a.csv"
+    table.write_text("text,label\ngood,pos\n")
+    with table.open() as stream:
+        monkeypatch.setattr("sys.stdin", stream)
+        reader = ExampleReader(STANDARD_INPUT, Columns(format="csv"))
+        assert len(reader.read()) == 1
+        with refuses(InputError, "standard input: nothing in it", "read only once"):
+            reader.read()
+
+
 def test_a_missing_file_is_an_error_and_nothing_else(tmp_path):
     """In development mode, as in Python 3.13, errors of unfinished objects are shown."""
     read = "from bertsmith.data.text_files import iter_lines; from pathlib import Path\n"
