@@ -535,10 +535,13 @@ def compare_with_teacher(
 ) -> ModelComparison:
     """Measure teacher and student on the eval file, one after the other."""
     say("measuring teacher and student side by side")
+    # The teacher may have learned from a file with another separator than this one has.
+    separator = settings.label_separator if isinstance(settings, ClassifySettings) else None
     comparison_input = ComparisonInput(
         data=settings.eval,
         columns=settings.columns,
         limit=settings.eval_limit,
+        label_separator=separator,
         device=settings.device,
         precision=settings.precision,
     )

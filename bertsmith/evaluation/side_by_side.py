@@ -8,7 +8,7 @@ turns while they are timed. A predictor is a loaded model with its task, `defini
 import statistics
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -31,6 +31,7 @@ from bertsmith.system.counts import count_noun, line_with_count
 from bertsmith.system.progress import progress_bar
 from bertsmith.system.terminal import align_columns
 from bertsmith.tasks.loading import load_predictor
+from bertsmith.tasks.multi_label_classification import MultiLabel
 from bertsmith.tasks.predictor import Predictor, accumulate_rows
 from bertsmith.tasks.text_vectors import TextVectors
 from bertsmith.tokenization.tokenizer import Tokenizer
@@ -64,6 +65,8 @@ class ComparisonInput(InferenceCompute):
     """Options for reading `data`: an instance of the task's class `columns`."""
     limit: int | None = None
     """Number of rows of `data` to read, from the first; None reads all."""
+    label_separator: str | None = None
+    """Separator between the labels of a text in `data`; None for the one of each model."""
     texts: Sequence[Text] = ()
     measure: Measure | None = None
     """Function that computes the scores of a model if there is no `data`, such as those of masked
@@ -187,7 +190,10 @@ def _load(folder: ModelFolder, inputs: ComparisonInput) -> Predictor[Any]:
             folder, TextVectors, device=device, precision=precision, pooling="mean"
         )
     predictor = load_predictor(folder, device=device, precision=precision)
-    return predictor.with_definition(predictor.definition.with_columns(inputs.columns))
+    definition = predictor.definition.with_columns(inputs.columns)
+    if inputs.label_separator is not None and isinstance(definition, MultiLabel):
+        definition = replace(definition, label_separator=inputs.label_separator)
+    return predictor.with_definition(definition)
 
 
 def _run(predictor: Predictor[Any], items: Sequence[Any]) -> None:

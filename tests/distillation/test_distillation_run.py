@@ -160,6 +160,19 @@ def test_every_task_has_students(name, tmp_path):
     getattr(transformers, SAMPLES[name].transformers).from_pretrained(out)
 
 
+def test_a_teacher_is_scored_on_labels_with_another_separator_than_its_own(tmp_path):
+    task, settings = prepare("classify --multi-label", tmp_path, 12, 9, threads=1, steps=1)
+    dataset, teacher = task.read(settings), tmp_path / "teacher"
+    model = load_for_task(settings, dataset)[0]
+    assert settings.label_separator == model.task_settings["label_separator"] == "|"
+    model.task_settings["label_separator"] = ";"
+    save_model(model, teacher, tiny_tokenizer())
+    settings = replace(settings, model=teacher, out=tmp_path / "student")
+    sides = distill(DistillSettings(teacher=teacher), task, settings).comparison
+    assert sides.before.scores.keys() == sides.after.scores.keys()
+    assert load_model(settings.out).task_settings["label_separator"] == "|"
+
+
 def test_a_cache_is_of_the_vectors_of_one_pooling(tmp_path):
     task, settings = prepare("embed", tmp_path, 12, 9, threads=1, steps=1)
     teacher, out = tmp_path / "teacher", tmp_path / "student"
