@@ -113,6 +113,8 @@ class TranslationRun(SystemRun[TranslationData]):
             folder, directory = find_encoder_decoder(settings.model)
             tokenizer = load_tokenizer(directory)
             start = folder.load(directory)
+            if settings.dropout is not None:
+                start.set_dropout(settings.dropout)  # also in its config, which run.json stores
             end = start.end_id
             if start.longest is not None and settings.max_length > start.longest:
                 raise SettingError(
@@ -178,8 +180,6 @@ class TranslationRun(SystemRun[TranslationData]):
             model = self.build_model(config, data)
         else:
             model = data.folder.load(checkpoint.path)
-        if self.settings.dropout is not None:
-            model.set_dropout(self.settings.dropout)
         if model.longest is not None:  # saved with the tokenizer, for other programs
             data.tokenizer.model_max_length = model.longest
         return BuiltRun(

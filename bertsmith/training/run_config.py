@@ -34,7 +34,23 @@ CHANGE_MESSAGES = {
     "word_list_sha256": f"the words of {option('word_list')} have changed",
     "source": f"{option('from')} was {{was}}, is now {{now}}",
     "source_weights": f"the weights of {option('from')} have changed",
+    "system": "another command began it",
     "model": OTHER_SHAPE,
+    # No parts of the shape. They have other flags, or none, in other commands.
+    **dict.fromkeys(
+        (
+            "model.hidden_dropout_prob", "model.dropout", "model.dropout_rate", "model.resid_pdrop",
+            "model.embd_pdrop", "model.attn_pdrop",
+        ),
+        "the model's dropout was {was}, is now {now}",
+    ),
+    "model.attention_probs_dropout_prob": (
+        "the model's dropout of attention weights was {was}, is now {now}"
+    ),
+    "model.initializer_range": (
+        "the standard deviation of the model's initial weights was {was}, is now {now}"
+    ),
+    "model.pooling": "the model's pooling was {was}, is now {now}",
     "evaluations.rows": f"{option('eval_rows')} was {{was}}, is now {{now}}",
     "evaluations": OTHER_PLAN,
     "train_sha256": OTHER_EXAMPLES,
@@ -80,6 +96,8 @@ DISTILLATION_MESSAGES = {
     "source_weights": CHANGE_MESSAGES["teaching.teacher"],
 }
 """Messages for pre-training with a teacher, in place of those in `CHANGE_MESSAGES`."""
+TRANSLATION_MESSAGES = {"source": f"{option('model')} was {{was}}, is now {{now}}"}
+"""Messages for `finetune translate`, in place of those in `CHANGE_MESSAGES`."""
 
 
 class RunConfig(Protocol):
@@ -201,6 +219,8 @@ def describe_change(name: str, before: Mapping[str, Any], now: Mapping[str, Any]
     messages = CHANGE_MESSAGES
     if "teaching.teacher" in now:
         messages = CHANGE_MESSAGES | DISTILLATION_MESSAGES
+    elif now.get("system") == "translate":
+        messages = CHANGE_MESSAGES | TRANSLATION_MESSAGES
     # "a.b.c", then the tables "a.b" and "a" that it is in
     keys = [name.rsplit(".", count)[0] for count in range(name.count(".") + 1)]
     key = next((key for key in keys if key in messages), None)

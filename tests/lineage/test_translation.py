@@ -2,6 +2,8 @@
 
 import json
 import random
+import shutil
+from dataclasses import replace
 
 import pytest
 import torch
@@ -102,6 +104,27 @@ def test_other_examples_are_refused_on_resuming(tmp_path, tokenizer):
     write_pairs(tmp_path / "train.tsv", "copy", 300, 1)
     with refuses(ConfigError, "--train"):
         finetune_translation(settings, tmp_path / "out", resume=True)
+
+
+@pytest.mark.same_on_all_computers
+def test_other_settings_of_a_continued_model_are_refused_on_resuming(tmp_path, tokenizer):
+    first, out = tmp_path / "first", tmp_path / "out"
+    config = TransformerConfig(
+        13, d_model=16, encoder_layers=1, decoder_layers=1, encoder_attention_heads=2,
+        decoder_attention_heads=2, eos_token_id=3, decoder_start_token_id=2,
+    )  # fmt: skip
+    save_transformer(Transformer(config), first, load_tokenizer(tokenizer))
+    training = {"steps": 4, "checkpoint_every": 1}
+    settings = make_settings(tmp_path, None, model=first, dropout=0.3, training=training)
+    with pytest.raises(KilledError):
+        finetune_translation(settings, out, callbacks=[StopAtStep(2)])
+    with refuses(ConfigError, "dropout was 0.3, is now 0.0"):
+        finetune_translation(replace(settings, dropout=0.0), out, resume=True)
+    shutil.copytree(first, tmp_path / "other")
+    with refuses(ConfigError, "--model was ", "first", "other"):
+        finetune_translation(replace(settings, model=tmp_path / "other"), out, resume=True)
+    finetune_translation(settings, out, resume=True)
+    assert load_transformer(out).config.dropout == 0.3
 
 
 def test_a_model_can_be_continued(tmp_path, tokenizer):

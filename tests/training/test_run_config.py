@@ -11,6 +11,9 @@ from bertsmith.commands.catalog import help_page
 from bertsmith.distillation.objective import DistillationWeights
 from bertsmith.errors import ConfigError, as_flags
 from bertsmith.finetuning.resolve import FinetuneConfig
+from bertsmith.lineage.pretraining_run import CorpusRunConfig
+from bertsmith.lineage.system import SYSTEMS
+from bertsmith.lineage.translation_run import TranslationConfig
 from bertsmith.pretraining.config import PretrainConfig
 from bertsmith.tasks.catalog import tasks
 from bertsmith.training.run_config import check_same, describe_change
@@ -41,6 +44,8 @@ COMMANDS = {
         "source",
         "source_weights.teacher",
     ],
+    **{system.command: [*names_of(CorpusRunConfig)] for system in SYSTEMS.values()},
+    "finetune translate": [*names_of(TranslationConfig)],
     **{
         f"finetune {name}": [
             *(each for each in names_of(FinetuneConfig) if not UNCHANGED.fullmatch(each)),
@@ -56,6 +61,8 @@ COMMANDS = {
 def test_every_setting_is_told_by_a_flag(command):
     flags = {each.name.replace("--no-", "--") for each in help_page(command).options}
     others = {"teaching.teacher": 0} if "teaching.teacher" in COMMANDS[command] else {}
+    if command == "finetune translate":
+        others = {"system": "translate"}
     for name in COMMANDS[command]:
         sentence = as_flags(describe_change(name, {**others, name: 1}, {**others, name: 2}))
         assert "." not in sentence and "_" not in sentence, name
@@ -68,3 +75,14 @@ def test_a_run_without_the_best_weights_is_not_said_to_have_other_examples():
         check_same(Path("run"), before, {"held_out_sha256": "b"})
     message = as_flags(raised.value.message)
     assert "--eval have changed" in message and "--train" not in message
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["hidden_dropout_prob", "attention_probs_dropout_prob", "initializer_range", "pooling",
+     "dropout", "dropout_rate", "resid_pdrop"],
+)  # fmt: skip
+def test_a_setting_that_leaves_the_shape_as_it_is_is_named(name):
+    with pytest.raises(ConfigError, match=r"was 0\.3, is now 0\.0\. ") as raised:
+        check_same(Path("run"), {"model": {name: 0.3}}, {"model": {name: 0.0}})
+    assert "shape" not in raised.value.message
