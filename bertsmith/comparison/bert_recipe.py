@@ -74,6 +74,7 @@ class BertRecipe(Recipe[PretrainJob]):
             "training": {
                 "batch_size": config.batch_size,
                 "micro_batch_size": config.micro_batch_size,
+                **self.compute,
             },
             "optim": fields["optim"],
             "from": fields["source"],

@@ -14,6 +14,8 @@ from bertsmith.training.run_folder import RunFolder
 from bertsmith.training.settings import TrainingSettings
 
 JobT = TypeVar("JobT", bound=Any)
+COMPUTE = ("device", "precision")
+"""Settings of training that say how a run computes, and that a resumed run may not change."""
 
 
 @dataclass(frozen=True)
@@ -29,6 +31,11 @@ class Recipe(ABC, Generic[JobT]):
     def training(self) -> TrainingSettings:
         training: TrainingSettings = self.job.training
         return training
+
+    @property
+    def compute(self) -> dict[str, Any]:
+        """The settings that say how the run computes, such as its precision, by name."""
+        return {name: getattr(self.training, name) for name in COMPUTE}
 
     def with_training(self, **changes: Any) -> Self:
         return replace(self, job=self.job.with_training(**changes))

@@ -69,7 +69,7 @@ class SystemRecipe(Recipe[SystemJob]):
         return {
             "model": {"family": job.system, **model},
             "pretraining": {"max_length": max_length},
-            "training": {"batch_size": job.training.batch_size},
+            "training": {"batch_size": job.training.batch_size, **self.compute},
             "optim": same_fields(self._resolve().config.optim),
         }
 

@@ -38,6 +38,21 @@ def test_recipes_are_what_they_share_and_what_they_change(settings):
     assert run.train == settings.data / "train.csv"
 
 
+@pytest.mark.parametrize("system", ["", 'system = "gpt"\nmodel = { max_length = 16 }\n'])
+def test_recipes_that_differ_in_how_they_compute_are_said_to(settings, system):
+    path = settings.data / "precisions.toml"
+    path.write_text(
+        f"steps = 4\nseeds = 1\n[recipes.fp32]\n{system}training = {{ precision = 'fp32' }}\n"
+        f"[recipes.bf16]\n{system}training = {{ precision = 'bf16' }}\n"
+    )
+    of_file = replace(settings, files=(path,), precision="auto")
+    assert read_comparison(of_file).differing_settings() == {
+        "training.precision": {"fp32": "fp32", "bf16": "bf16"}
+    }
+    # What the line gives is the same for all recipes.
+    assert read_comparison(replace(of_file, precision="fp32")).differing_settings() == {}
+
+
 def test_a_recipe_may_be_a_file_beside_it(settings):
     path = settings.data / "mine.toml"
     path.write_text(
