@@ -9,6 +9,7 @@ from typing import Any, Self
 from bertsmith.config import to_jsonable
 from bertsmith.data.corpus import Corpus
 from bertsmith.data.unknown_tokens import warn_unknown
+from bertsmith.errors import SettingError
 from bertsmith.lineage.settings import SystemSettings
 from bertsmith.lineage.system import SYSTEMS, System
 from bertsmith.lineage.system_run import (
@@ -88,7 +89,16 @@ class SystemPretraining(SystemRun[SplitCorpus]):
         return SplitCorpus(Corpus.open(corpus), Corpus.open(corpus, "held_out"))
 
     def resolve_config(self, data: SplitCorpus, machine: Machine) -> CorpusRunConfig:
+        """Decide the settings that the user left open, except the plan of the evaluations.
+
+        Raises:
+            SettingError: the optimizer cannot train this system.
+        """
         job, model = self.job, self.job.model
+        if job.optim.optimizer not in self.system.optimizers:
+            raise SettingError(
+                "optim.optimizer", job.optim.optimizer, "adamw for a model of recurrent layers"
+            )
         return CorpusRunConfig(
             corpus=job.corpus,
             system=job.system,

@@ -7,7 +7,7 @@ file also builds the config of a new model from settings and the tokenizer of th
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from bertsmith.errors import SettingError
 from bertsmith.lineage.bidirectional_lm import BidirectionalLanguageModelling
@@ -32,6 +32,7 @@ from bertsmith.lineage.t5_folder import load_t5, save_t5
 from bertsmith.model.config import PRESETS, BertConfig
 from bertsmith.model.trainable import TrainableModel
 from bertsmith.tokenization.tokenizer import Tokenizer
+from bertsmith.training.settings import Optimizer
 
 
 @dataclass(frozen=True)
@@ -53,6 +54,9 @@ class System:
     set_tokenizer: Callable[[Any, Tokenizer], None] = lambda model, tokenizer: None
     """Gives a new model what it needs of the tokenizer, such as the characters of the tokens; a
     model from `load` has it already."""
+    optimizers: tuple[Optimizer, ...] = get_args(Optimizer)
+    """Optimizers that can train it. Muon updates no matrices of recurrent layers, as torch stacks
+    those of their gates."""
 
     @property
     def command(self) -> str:
@@ -166,6 +170,7 @@ SYSTEMS = {
         load=load_recurrent,
         save=save_recurrent,
         objective=CausalLanguageModelling,
+        optimizers=("adamw",),
     ),
     "elmo": System(
         name="elmo",
@@ -176,6 +181,7 @@ SYSTEMS = {
         save=save_elmo,
         objective=BidirectionalLanguageModelling,
         set_tokenizer=Elmo.set_characters,
+        optimizers=("adamw",),
     ),
     "t5": System(
         name="t5",

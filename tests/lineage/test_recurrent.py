@@ -17,10 +17,11 @@ from bertsmith.lineage.pretraining_run import SystemJob, pretrain_system
 from bertsmith.lineage.recurrent import RecurrentConfig, RecurrentLanguageModel, TimeOrder
 from bertsmith.lineage.recurrent_folder import load_recurrent, save_recurrent
 from bertsmith.lineage.settings import RecurrentSettings
+from bertsmith.lineage.system import SYSTEMS
 from bertsmith.model.dropout import dropout_seed
 from bertsmith.model.weight_formats.safetensors_file import read_safetensors
 from bertsmith.training.journal import read_journal
-from bertsmith.training.settings import TrainingSettings
+from bertsmith.training.settings import OptimSettings, TrainingSettings
 
 LENGTHS = (1, 29, 7, 7, 13, 2)
 SHAPE = {"vocab_size": 101, "hidden_size": 37, "num_layers": 2, "eos_token_id": 2}
@@ -174,6 +175,18 @@ def test_it_learns_and_resumes_bit_for_bit(corpus_dir, tmp_path):
     assert losses(out) == losses(whole)
     ours, expected = (read_safetensors(path / "model.safetensors") for path in (out, whole))
     assert all(torch.equal(value, expected[name]) for name, value in ours.items())
+
+
+@pytest.mark.same_on_all_computers
+@pytest.mark.parametrize("system", ["lstm", "elmo"])
+def test_an_optimizer_that_would_leave_out_recurrent_layers_is_refused(
+    corpus_dir, tmp_path, system
+):
+    settings = SYSTEMS[system].settings("tiny", max_length=19)
+    training = TrainingSettings(steps=1, threads=1, precision="fp32")
+    job = SystemJob(system, corpus_dir, settings, training, OptimSettings(optimizer="muon"))
+    with refuses(ConfigError, "--optimizer: found 'muon'", "adamw"):
+        pretrain_system(job, tmp_path / "out")
 
 
 def test_a_run_of_minutes_is_planned_in_bf16_too(corpus_dir, tmp_path):

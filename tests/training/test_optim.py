@@ -12,6 +12,9 @@ from small_workers import small_config, small_model
 from torch import nn
 
 from bertsmith.errors import ConfigError
+from bertsmith.lineage.gpt import Gpt, GptConfig
+from bertsmith.lineage.t5 import T5, T5Config
+from bertsmith.lineage.transformer import Transformer, TransformerConfig
 from bertsmith.model.config import BertConfig
 from bertsmith.model.families.modernbert import ModernBertConfig
 from bertsmith.model.trainable import TrainableModel
@@ -21,6 +24,8 @@ from bertsmith.training.flat_parameters import CHUNK, GradientCollector, Layout,
 from bertsmith.training.layerwise import LayerwiseOptim
 from bertsmith.training.optim import RangeUpdater, buffers_of, schedule
 from bertsmith.training.settings import OptimSettings
+from bertsmith.training.update_rules.muon import Muon
+from bertsmith.training.update_rules.rule import rule_for
 
 SMALL = {"vocab_size": 31, "hidden_size": 12, "intermediate_size": 20}
 
@@ -200,6 +205,26 @@ def test_updates_are_those_of_torch(kind, num_parts, monkeypatch):
             reference.step()
     for name, view in layout.views(arrays.weights).items():
         torch.testing.assert_close(view, torch.cat(expected[name]), rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        lambda: Gpt(GptConfig(31, 12, 1, 2, 16)),
+        lambda: T5(T5Config(31, 12, 6, 20, 1, 1, 2, feed_forward_proj="gated-gelu")),
+        lambda: Transformer(TransformerConfig(31, 12, 1, 1, 2, 2, 20, 20)),
+    ],
+)
+def test_muon_updates_all_matrices_inside_layers_of_other_systems(kind):
+    rules = optim.update_rules(SETTINGS)
+    specs = {spec.name: spec for spec in kind().parameter_specs() if spec.kind == "matrix"}
+    specs.pop("logit_bias", None)  # of the Transformer; it is not trained
+    specs.pop("output.weight", None)  # the output layer of this T5
+    assert len(specs) >= 4
+    stacked = {"qkv": 3, "key_value": 2, "up_gate": 2}
+    for name, spec in specs.items():
+        rule = rule_for(spec, rules)
+        assert (type(rule), rule.num_stacked) == (Muon, stacked.get(name.split(".")[-2], 1)), name
 
 
 def test_an_unknown_schedule_is_refused():

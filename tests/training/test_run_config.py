@@ -83,6 +83,7 @@ def test_a_run_without_the_best_weights_is_not_said_to_have_other_examples():
      "dropout", "dropout_rate", "resid_pdrop"],
 )  # fmt: skip
 def test_a_setting_that_leaves_the_shape_as_it_is_is_named(name):
-    with pytest.raises(ConfigError, match=r"was 0\.3, is now 0\.0\. ") as raised:
+    with pytest.raises(ConfigError) as raised:
         check_same(Path("run"), {"model": {name: 0.3}}, {"model": {name: 0.0}})
-    assert "shape" not in raised.value.message
+    message = raised.value.message
+    assert " was 0.3, is now 0.0. " in message and "shape" not in message

@@ -44,7 +44,8 @@ class Muon:
     granularity: ClassVar[Literal["chunk", "parameter"]] = "parameter"
 
     def accepts(self, spec: ParameterSpec) -> bool:
-        is_inside = re.search(r"(^|\.)layers\.\d+\.", spec.name) is not None
+        # An encoder–decoder has its layers in `encoder` and `decoder`, other models in `layers`.
+        is_inside = re.search(r"(^|\.)(layers|encoder|decoder)\.\d+\.", spec.name) is not None
         return is_inside and spec.kind == "matrix" and spec.name.endswith(self.suffix)
 
     def step(
