@@ -140,36 +140,84 @@ def lock_path(stack: contextlib.ExitStack, path: Path, flags: int, shared: bool 
     """
     if sys.platform == "win32":
         return True
-    import fcntl
+    lock = _PathLock(path, flags, shared=shared)
+    # Before the lock file is made: Ctrl-C may come at any point.
+    stack.callback(lock.release)
+    return lock.acquire()
 
-    operation = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
-    while True:
-        try:
-            lock = os.open(path, flags, 0o644)
-        except OSError:
-            if flags == os.O_RDONLY:
+
+class _PathLock:
+    """The lock on a folder, or on a lock file that is made for it and removed with it."""
+
+    def __init__(self, path: Path, flags: int, *, shared: bool) -> None:
+        self.path = path
+        self.real_path = os.path.realpath(path)
+        self.flags = flags
+        self.shared = shared
+        self._descriptor: int | None = None
+        self._is_of_another = False
+        """Whether another process has the lock, so that its file is not to be removed."""
+        self._is_noted = False
+        """Whether the path is among those that this thread has locked."""
+
+    def acquire(self) -> bool:
+        """Lock the path; return False if another process has the lock.
+
+        Raises:
+            OSError: the lock file cannot be opened.
+        """
+        while True:
+            try:
+                self._descriptor = os.open(self.path, self.flags, 0o644)
+            except OSError:
+                self._is_of_another = True  # or of nobody: there is no file to remove
+                if self.flags == os.O_RDONLY:
+                    return True
+                raise
+            if not self._lock():
+                self._is_of_another = True
+                self._close()
+                return False
+            # Another process may have removed the file in between, or replaced it.
+            if _is_open_as(self._descriptor, self.path):
+                break
+            self._close()
+            if self.flags == os.O_RDONLY and not self.path.exists():  # it needs no lock
                 return True
-            raise
+        self._is_noted = True
+        _local.held.add(self.real_path)
+        return True
+
+    def release(self) -> None:
+        """End the lock, and remove its file, also if a stop request interrupted `acquire`."""
+        if self._is_noted:
+            _local.held.discard(self.real_path)
+        if self.flags != os.O_RDONLY and not self._is_of_another:
+            with contextlib.suppress(OSError):
+                if self._descriptor is None:  # interrupted when the file was just made
+                    self._descriptor = os.open(self.path, os.O_RDWR)
+                if self._lock() and _is_open_as(self._descriptor, self.path):
+                    self.path.unlink(missing_ok=True)
+        self._close()
+
+    def _lock(self) -> bool:
+        """Lock the open file, if that is not done yet; return False if another process has it."""
+        import fcntl
+
+        assert self._descriptor is not None
+        operation = fcntl.LOCK_SH if self.shared else fcntl.LOCK_EX
         try:
-            fcntl.flock(lock, operation | fcntl.LOCK_NB)
+            fcntl.flock(self._descriptor, operation | fcntl.LOCK_NB)
         except BlockingIOError:
-            os.close(lock)
             return False
         except OSError:  # not every file system has locks
             pass
-        # Another process may have removed the file in between, or replaced it.
-        if _is_open_as(lock, path):
-            break
-        os.close(lock)
-        if flags == os.O_RDONLY and not path.exists():  # a folder that is gone needs no lock
-            return True
-    stack.callback(os.close, lock)
-    if flags != os.O_RDONLY:
-        stack.callback(path.unlink, missing_ok=True)
-    real_path = os.path.realpath(path)
-    _local.held.add(real_path)
-    stack.callback(_local.held.discard, real_path)
-    return True
+        return True
+
+    def _close(self) -> None:
+        descriptor, self._descriptor = self._descriptor, None
+        if descriptor is not None:
+            os.close(descriptor)
 
 
 def _is_open_as(descriptor: int, path: Path) -> bool:

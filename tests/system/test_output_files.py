@@ -1,5 +1,7 @@
 """Outputs belong to one process at a time, from its start to its end."""
 
+import importlib
+import os
 import subprocess
 import sys
 from contextlib import contextmanager
@@ -10,7 +12,7 @@ from refusals import refuses
 from tiny_models import save_tiny
 
 from bertsmith.cli import main
-from bertsmith.errors import InputError
+from bertsmith.errors import ConfigError, InputError
 from bertsmith.system.locks import hold_folder
 from bertsmith.system.output_files import lock_outputs
 
@@ -106,3 +108,40 @@ def test_an_output_within_a_folder_that_is_read_is_refused(tmp_path, refused, li
     message = refused(*words, "--out", read / "new" / "out", worded=False)
     assert f"is inside {read}, which this command reads" in message
     assert not (read / "new").exists()
+
+
+def interrupting(function):
+    """Return a function that is interrupted by Ctrl-C when it has done its work, the first time."""
+    calls = []
+
+    def call(*arguments):
+        result = function(*arguments)
+        calls.append(arguments)
+        if len(calls) == 1:
+            raise KeyboardInterrupt
+        return result
+
+    return call
+
+
+@pytest.mark.parametrize(("module", "name"), [("os", "open"), ("fcntl", "flock"), ("os", "fstat")])
+def test_a_stop_while_an_output_is_locked_leaves_no_lock_file(tmp_path, monkeypatch, module, name):
+    module = importlib.import_module(module)
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        patched.setattr(module, name, interrupting(getattr(module, name)))
+        with lock_outputs({"--out": tmp_path / "out"}, None):
+            pass
+    assert list(tmp_path.iterdir()) == []
+    with lock_outputs({"--out": tmp_path / "out"}, None):
+        assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_a_stop_while_an_output_is_locked_leaves_the_lock_of_another_process(tmp_path, monkeypatch):
+    out = tmp_path / "out"
+    with another_process("file", out):
+        with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+            patched.setattr(os, "open", interrupting(os.open))
+            with lock_outputs({"--out": out}, None):
+                pass
+        with refuses(ConfigError, "--out", "another process"), lock_outputs({"--out": out}, None):
+            pass
