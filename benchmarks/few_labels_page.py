@@ -56,7 +56,8 @@ CONDITIONS = (
     "million pairs, some 36 hours at its pace with 64 labels. So there it draws five pairs of "
     "either kind for each text (`--iterations 5`), which is 1,250 steps. So that ten samples took "
     "less time, its encoder learned in bfloat16 (`torch.autocast`) where the row says so; ours "
-    "does on this processor without being asked.",
+    "does on this processor without being asked. It was tried without bfloat16, too, on the first "
+    "sample alone: 80.3 % in place of 80.2 % with 200 labels, and 82.3 % as well with 2,000.",
     "The samples that were added last have no seconds, since other programs kept both cores "
     "busy. Those of SetFit and of `reviews-bert-zh`, with one thread, and of CoNLL have some, "
     "which are longer than on idle cores.",
@@ -120,7 +121,7 @@ def measurement(results: Mapping[str, Any]) -> Iterator[str]:
     yield from (f"- {line}" for line in CONDITIONS)
     yield (
         f"- Processor and versions: {results['machine']}. Other programs used the cores at the "
-        "same time. Calls were stopped, so that some ways have fewer samples."
+        "same time."
     )
     yield ""
     yield "## Commands"
