@@ -155,8 +155,8 @@ class _PathLock:
         self.flags = flags
         self.shared = shared
         self._descriptor: int | None = None
-        self._is_of_another = False
-        """Whether another process has the lock, so that its file is not to be removed."""
+        self._removes_file = flags != os.O_RDONLY
+        """Whether `release` removes the lock file: not that of another process, and no folder."""
         self._is_noted = False
         """Whether the path is among those that this thread has locked."""
 
@@ -170,12 +170,12 @@ class _PathLock:
             try:
                 self._descriptor = os.open(self.path, self.flags, 0o644)
             except OSError:
-                self._is_of_another = True  # or of nobody: there is no file to remove
+                self._removes_file = False
                 if self.flags == os.O_RDONLY:
                     return True
                 raise
             if not self._lock():
-                self._is_of_another = True
+                self._removes_file = False
                 self._close()
                 return False
             # Another process may have removed the file in between, or replaced it.
@@ -192,7 +192,7 @@ class _PathLock:
         """End the lock, and remove its file, also if a stop request interrupted `acquire`."""
         if self._is_noted:
             _local.held.discard(self.real_path)
-        if self.flags != os.O_RDONLY and not self._is_of_another:
+        if self._removes_file:
             with contextlib.suppress(OSError):
                 if self._descriptor is None:  # interrupted when the file was just made
                     self._descriptor = os.open(self.path, os.O_RDWR)

@@ -14,10 +14,11 @@ import bertsmith
 from bertsmith.errors import BertsmithWarning, CheckpointError
 from bertsmith.finetuning.run import finetune
 from bertsmith.system.locks import hold_folder
-from bertsmith.system.run_state import check_finished
+from bertsmith.system.run_state import FITTED_HEADS, check_finished
 from bertsmith.system.small_files import SmallFiles
 from bertsmith.tasks.question_answering import Answer
 from bertsmith.tasks.settings.answer import AnswerSettings
+from bertsmith.tasks.settings.classify import UNUSED_OPTIONS
 
 
 class KilledError(BaseException):
@@ -108,3 +109,8 @@ def test_a_checkpoint_of_a_fine_tuning_and_a_damaged_run_are_told_of(tmp_path):
     (tmp_path / "run.json").write_text('{"config"')
     with pytest.warns(BertsmithWarning, match=r"run\.json: damaged"):
         check_finished(SmallFiles(tmp_path))
+
+
+def test_the_heads_that_begin_again_are_those_that_refuse_to_resume():
+    refusing = [head for head, options in UNUSED_OPTIONS.items() if "resume" in options]
+    assert refusing == [*FITTED_HEADS]

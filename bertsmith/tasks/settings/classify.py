@@ -15,6 +15,7 @@ from bertsmith.data.text_files import IN_MEMORY
 from bertsmith.errors import ConfigError, SettingError, option
 from bertsmith.system.bounds import check_choice
 from bertsmith.system.compute import Advanced
+from bertsmith.system.run_state import FITTED_HEADS
 from bertsmith.tasks.settings.finetune import NOT_GIVEN, Sources, WindowSettings
 from bertsmith.tasks.settings.losses import LossSettings
 
@@ -258,7 +259,7 @@ class ClassifySettings(LossSettings, WindowSettings):
     @property
     def can_resume(self) -> bool:
         """Whether a stopped run can be resumed; a head that is fitted in seconds begins again."""
-        return "resume" not in UNUSED_OPTIONS[self.head]
+        return self.head not in FITTED_HEADS
 
     @property
     def begins_at_random(self) -> bool:
